@@ -352,6 +352,25 @@ def test_results_as_data() -> None:
         result.findings(min_rows=0)
 
 
+def test_a_report_from_python(tmp_path: Any) -> None:
+    rng = np.random.default_rng(23)
+    x, noise = rng.normal(size=(2, 300))
+    result = scan({"x": x, "y": x**2 + 0.5 * noise, "z": 2 * x + 0.1 * noise})
+    texts = {}
+    for by in ("rank_excess", "correlation"):
+        result.report(tmp_path / "page.html", title="<my> page", by=by)
+        page = (tmp_path / "page.html").read_text(encoding="utf-8")
+        assert "<title>&lt;my&gt; page</title>" in page
+        assert "Strongest" in page
+        texts[by] = json.loads(page.split('id="data">')[1].split("</script>")[0])
+    first = {by: [column["values"][0] for column in of["columns"][:2]] for by, of in texts.items()}
+    levels = {by: [column["levels"] for column in of["columns"][:2]] for by, of in texts.items()}
+    pair = {by: {levels[by][i][first[by][i]] for i in range(2)} for by in texts}
+    assert pair == {"rank_excess": {"x", "y"}, "correlation": {"x", "z"}}
+    result.report(tmp_path / "other.html")
+    assert "<title>other.html</title>" in (tmp_path / "other.html").read_text(encoding="utf-8")
+
+
 def test_a_loaded_scan_has_no_findings(tmp_path: Any) -> None:
     scan(np.random.default_rng(0).normal(size=(30, 3))).save(tmp_path / "scan.npz")
     with pytest.raises(ValueError, match="loaded from a file, which holds no data"):

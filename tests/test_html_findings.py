@@ -14,7 +14,7 @@ from html_support import NAMES, Open, cell, click_cell, count, detail, scan
 import hgr_jax
 from hgr_jax.plotting import MAX_BINS, conditional_means
 from hgr_jax.scanning.html.page import HtmlPage, Sample, render
-from hgr_jax.scanning.report import BOX, NO_FINDING, as_report
+from hgr_jax.scanning.report import BOX, as_report
 
 ROWS = 2000
 COPIES = ("km", "miles", "furlongs", "leagues", "paces", "yards")
@@ -97,7 +97,7 @@ class TestFindings:
         found = hgr_jax.scan(dict(zip("xyz", rng.normal(size=(3, 100)), strict=True)))
         assert not found.findings().sections
         section = show(as_report(found, "noise")).locator("#findings-section")
-        assert section.text_content().strip() == NO_FINDING
+        assert section.text_content().strip() == "No finding: no pair is more than chance"
         assert show(scan(NAMES[:3])).locator("#findings-section").is_hidden()
 
 

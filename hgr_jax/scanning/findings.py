@@ -160,16 +160,20 @@ class Findings:
         skipped = [f"skipped {first_names(of, 28)}: {why}" for why, of in self.skipped.items()]
         return "\n".join([*self.lines(), *skipped])
 
+    @property
+    def why_none(self) -> str:
+        """Why there is no finding, where there is none."""
+        if self.explained:
+            return "No finding: what was examined is explained"
+        if self.copies and self.significant:
+            return "No finding: only columns of the same ranks depend on each other"
+        return "No finding: no pair is more than chance"
+
     def lines(self, longest_name: int = 28) -> list[str]:
         """Return the lists and the counts, in lines of text."""
         lines: list[str] = []
         if not any(True for _ in self):
-            why = "no pair is more than chance"
-            if self.explained:
-                why = "what was examined is explained"
-            elif self.copies:
-                why = "only columns of the same ranks depend on each other"
-            lines.append(f"No finding: {why}")
+            lines.append(self.why_none)
         for group in self.copies[:MOST_COPIES]:
             lines.append(f"same ranks: {first_names(group, longest_name)}")
         if len(self.copies) > MOST_COPIES:

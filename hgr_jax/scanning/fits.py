@@ -417,10 +417,17 @@ class HostPair:
 
     def interval(self, pvalue: float, level: float) -> tuple[float, float]:
         """Return an interval for HGR of ranks, as `HGRFit.interval` does."""
-        functions, shares = self.fitted.functions, self.fitted.shares
-        count, rows = self.fitted.directions[0], self.effective_rows
-        if rows < LEAST_ROWS or not min(self.fitted.directions):
+        if self.effective_rows < LEAST_ROWS or not min(self.fitted.directions):
             return math.nan, math.nan
+        value, held_out, highest = self._held_out
+        low, high = ends_of_interval(value, held_out, highest, pvalue, self.effective_rows, level)
+        return float(low[0]), float(high[0])
+
+    @functools.cached_property
+    def _held_out(self) -> tuple[Floats, tuple[Floats, Floats], Floats]:
+        """HGR, the correlation on rows held out with its error, and the largest value supported."""
+        functions, shares = self.fitted.functions, self.fitted.shares
+        count = self.fitted.directions[0]
         whole = self.moments
         average, blocks = self._average(whole, shares)
         weights = np.zeros(whole.shape)
@@ -439,11 +446,8 @@ class HostPair:
             centred = functions[1:, at] - means[1:, i, None]
             f[at] = (map_a[..., i].T @ u[:, i]) @ centred[:count]
             g[at] = (map_b[..., i].T @ v[:, i]) @ centred[count:]
-        highest = highest_supported(average, blocks, np.array([rows]))
-        low, high = ends_of_interval(
-            average.value, _correlation_of(f, g, shares), highest, pvalue, rows, level
-        )
-        return float(low[0]), float(high[0])
+        highest = highest_supported(average, blocks, np.array([self.effective_rows]))
+        return average.value, _correlation_of(f, g, shares), highest
 
     def details(self, *, single: bool) -> PairDetails | None:
         """Return transformations and influence; None where there is no correlation."""

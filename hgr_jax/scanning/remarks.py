@@ -67,7 +67,7 @@ LAGS, MIN_AUTOCORRELATION, MIN_AUTOCORRELATIONS = 4, 0.15, 0.35
 """Number of rows before a row that it is compared with, and smallest correlations of residuals with
 the first and with all of them, summed, for a remark on the order."""
 
-ROWS_PER_PART = 8
+ROWS_OF_LOCAL_MEAN = 8
 """Number of rows whose mean is the value of one column given the other."""
 
 MIN_TREND, MIN_OF_RANKS = 0.99, 0.6
@@ -643,7 +643,7 @@ def pvalue_of(pair: HostPair) -> float:
 def _local_residuals(values: Floats, column: Floats) -> Floats:
     """Return values less their means among rows that are next to each other in a column."""
     rank = np.argsort(np.argsort(column, kind="stable"), kind="stable")
-    part = rank // ROWS_PER_PART
+    part = rank // ROWS_OF_LOCAL_MEAN
     return values - (np.bincount(part, values) / np.bincount(part))[part]
 
 

@@ -13,11 +13,9 @@ from hgr_jax._arrays import Floats, Integers
 from hgr_jax._texts import counted, shortened
 from hgr_jax.plotting import conditional_means
 from hgr_jax.scanning.findings import (
-    ALMOST_ONE,
     FALSE_DISCOVERY_RATE,
     Finding,
     Findings,
-    groups_of,
     is_of_hgr,
 )
 from hgr_jax.scanning.fits import HostTransformation, PairDetails
@@ -185,8 +183,6 @@ DETAILS = 12
 BOX = (0.05, 0.25, 0.5, 0.75, 0.95)
 """Quantiles of a number that are drawn at each level of a category."""
 
-NO_FINDING = "No finding: no pair is more than chance, or all are explained."
-
 MAX_LISTED = 100_000
 """Largest number of pairs in the table; a pair takes some 100 bytes of the page."""
 
@@ -201,7 +197,7 @@ HEADERS = {
         "rank_correlation",
         "HGR: the largest correlation between any functions of the two columns, by their ranks",
     ),
-    "|Spearman|": ("spearman", "what a monotone relation explains; none with a category"),
+    "|Spearman|": ("spearman", "the correlation of the ranks; none with a category"),
     "excess": (
         "rank_excess",
         "HGR above |Spearman| or level means: the non-monotone part",
@@ -319,7 +315,9 @@ def as_report(
     if settings["given"]:
         summary["given"] = ", ".join(settings["given"])
     messages = (("left out", result.skipped), ("note", result.notes))
-    groups, headers = groups_of(result, ALMOST_ONE), headers_of(result)
+    headers = headers_of(result)
+    groups: dict[str, tuple[str, ...]] = {name: (name,) for name in result.names}
+    groups |= {name: group for group in findings.copies for name in group}
     sample = _rows_to_draw(np.arange(result.data.rows), ())
     skipped = [(n, f"{label}: {text}") for label, texts in messages for n, text in texts.items()]
     drawn = _pairs_to_draw(result, findings, pairs, groups)
@@ -329,7 +327,9 @@ def as_report(
         summary=summary,
         findings=findings.sections,
         copies=findings.copies,
-        remarks=findings.remarks if findings.sections else (NO_FINDING, *findings.remarks),
+        remarks=findings.remarks
+        if any(True for _ in findings)
+        else (findings.why_none, *findings.remarks),
         names=[result.names[i] for i in order],
         correlation=result.correlation[part],
         below=below[part],

@@ -245,8 +245,7 @@ class PolynomialPair:
 
     def cross_moments(self) -> tuple[Floats, tuple[int, int]]:
         """Return the moments ``(h, k)`` of both variables' functions, and how many of each vary."""
-        h = self.directions[0]
-        f, g = self.functions[1 : 1 + h], self.functions[1 + h :]
+        f, g = self.sides
         varying = (int(side.any(axis=1).sum()) for side in (f, g))
         return (f * self.shares) @ g.T, (next(varying), next(varying))
 
