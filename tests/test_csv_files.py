@@ -11,7 +11,7 @@ import pytest
 import hgr_jax
 from hgr_jax.tables import delimited
 from hgr_jax.tables.faults import TableError
-from hgr_jax.tables.files import Reading
+from hgr_jax.tables.reading import Reading
 from hgr_jax.tables.sources import of_files
 from tests.stream_support import of_batches, same_meaning
 

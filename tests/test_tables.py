@@ -13,7 +13,8 @@ from hypothesis import strategies as st
 from tables_support import write
 
 from hgr_jax.tables.faults import TableError, printable
-from hgr_jax.tables.files import Reading, read_any
+from hgr_jax.tables.files import read_any
+from hgr_jax.tables.reading import Reading
 from hgr_jax.tables.texts import MISSING
 
 

@@ -20,7 +20,8 @@ from tables_support import write
 
 from hgr_jax.tables.columns import Frame
 from hgr_jax.tables.faults import TableError
-from hgr_jax.tables.files import Reading, read_any
+from hgr_jax.tables.files import read_any
+from hgr_jax.tables.reading import Reading
 
 TEXT = "x,day,town\n1,2024-01-02,Rome\n2.5,2024-01-03,Oslo\n,2024-01-05,\n"
 

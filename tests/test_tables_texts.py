@@ -14,7 +14,8 @@ from tables_support import write_cells
 
 from hgr_jax.tables.columns import as_columns
 from hgr_jax.tables.faults import TableError
-from hgr_jax.tables.files import Reading, read_any
+from hgr_jax.tables.files import read_any
+from hgr_jax.tables.reading import Reading
 from hgr_jax.tables.texts import as_number, infer
 
 LARGE = 2**53 + 1

@@ -39,7 +39,8 @@ from hgr_jax.fairness.report import penalty_value
 from hgr_jax.plotting import plot_history
 from hgr_jax.tables.columns import Frame
 from hgr_jax.tables.faults import TableError, printable
-from hgr_jax.tables.files import Reading, read_any
+from hgr_jax.tables.files import read_any
+from hgr_jax.tables.reading import Reading
 from hgr_jax.tables.supervised import (
     SupervisedTable,
     encode_supervised,

@@ -13,7 +13,8 @@ from hgr_jax._optional import require
 from hgr_jax.cli.interrupts import leaving_on_interrupt
 from hgr_jax.cli.options import FairOptions, ScanOptions, command_parser
 from hgr_jax.tables.faults import TableError, printable
-from hgr_jax.tables.files import Reading, check_readable
+from hgr_jax.tables.files import check_readable
+from hgr_jax.tables.reading import Reading
 from hgr_jax.tables.sources import names_several
 
 

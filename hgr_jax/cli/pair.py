@@ -31,7 +31,8 @@ from hgr_jax.scanning.request import Categories
 from hgr_jax.scanning.result import Scan
 from hgr_jax.tables.columns import Category, Frame
 from hgr_jax.tables.faults import TableError, printable
-from hgr_jax.tables.files import Reading, read_any
+from hgr_jax.tables.files import read_any
+from hgr_jax.tables.reading import Reading
 
 MIN_ROWS_TO_SPLIT = 20
 

@@ -15,7 +15,8 @@ from hgr_jax._optional import require
 from hgr_jax.cli.outputs import escape_formula, print_messages
 from hgr_jax.fairness.estimators import load_model
 from hgr_jax.tables.faults import TableError, printable
-from hgr_jax.tables.files import Reading, read_any
+from hgr_jax.tables.files import read_any
+from hgr_jax.tables.reading import Reading
 from hgr_jax.tables.supervised import encode_inputs
 from hgr_jax.tables.texts import form_of
 

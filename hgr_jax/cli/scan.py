@@ -37,7 +37,7 @@ from hgr_jax.scanning.request import KEPT_BY, Categories, Execution, Request, Te
 from hgr_jax.scanning.result import Scan
 from hgr_jax.scanning.size import TooLargeError
 from hgr_jax.tables.faults import TableError, printable
-from hgr_jax.tables.files import Reading
+from hgr_jax.tables.reading import Reading
 
 KEPT = 1000
 """Number of pairs that are kept where all do not fit in memory."""

@@ -9,7 +9,8 @@ import numpy as np
 from hgr_jax.datasets.dataset import Dataset, encoded, from_columns
 from hgr_jax.datasets.download import fetch
 from hgr_jax.tables.faults import TableError
-from hgr_jax.tables.files import Reading, read_any
+from hgr_jax.tables.files import read_any
+from hgr_jax.tables.reading import Reading
 from hgr_jax.tables.texts import is_number
 
 # fmt: off

@@ -30,7 +30,7 @@ from hgr_jax.scanning.result import Scan
 from hgr_jax.scanning.streaming import BatchExecutor
 from hgr_jax.scanning.survey import is_small
 from hgr_jax.tables.columns import as_columns
-from hgr_jax.tables.files import Reading
+from hgr_jax.tables.reading import Reading
 from hgr_jax.tables.sources import open_path
 
 EXECUTORS: tuple[type[Executor], ...] = (ClusterExecutor, BatchExecutor)

@@ -26,7 +26,7 @@ from hgr_jax.scanning.survey import Survey, is_small
 from hgr_jax.tables.arrow_columns import TEXT, ZONED, TextColumn, count_texts, decoded
 from hgr_jax.tables.delimited import arrow
 from hgr_jax.tables.faults import TableError
-from hgr_jax.tables.files import Reading
+from hgr_jax.tables.reading import Reading
 from hgr_jax.tables.sources import Source
 from hgr_jax.tables.texts import Meaning
 

@@ -18,7 +18,7 @@ from hgr_jax.scanning.request import CHECKPOINT_SECONDS, Request, dtype_of_sums
 from hgr_jax.scanning.state import ScanState, read_state, write_state
 from hgr_jax.scanning.survey import Survey, is_small
 from hgr_jax.tables.faults import TableError
-from hgr_jax.tables.files import Reading, chosen_names
+from hgr_jax.tables.reading import Reading
 from hgr_jax.tables.sources import Source, as_source
 
 STATE_CHECKPOINT = "state.npz"
@@ -38,7 +38,7 @@ class BatchExecutor(Executor):
         if source is None:
             return None
         if reading is not None:
-            source = source.select(chosen_names(source.name, source.order, reading))
+            source = source.select(reading.chosen(source.name, source.order))
         # With new names, which a column of weights would not have, the table is gathered instead.
         has_array = not isinstance(request.weights, str | None) and request.names is None
         if has_array and source.rows is not None:

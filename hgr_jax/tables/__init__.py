@@ -9,6 +9,7 @@ From top to bottom:
 * `arrow_columns`: Arrow columns: parse their texts, and decode them into numbers or levels;
 * `delimited`: the cells of CSV files;
 * `columns`: columns of any kind; the only encoder of categories; a table as a scan reads it;
+* `reading`: every option of readers;
 * `texts`: what texts mean, and how they are written;
 * `faults`: the error of files and columns that cannot be used.
 """

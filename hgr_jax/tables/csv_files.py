@@ -27,7 +27,8 @@ from hgr_jax.tables.delimited import (
     read_rows,
 )
 from hgr_jax.tables.faults import TableError, printable
-from hgr_jax.tables.files import Reading, doubtful_name_note, has_text, header_names
+from hgr_jax.tables.files import doubtful_name_note, has_text, header_names
+from hgr_jax.tables.reading import Reading
 from hgr_jax.tables.texts import KindCounts, Meaning
 
 

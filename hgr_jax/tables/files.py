@@ -40,7 +40,8 @@ from hgr_jax.tables.columns import (
     parse_column,
 )
 from hgr_jax.tables.delimited import arrow, as_utf8, read_cells, read_headless_cells, trimmed
-from hgr_jax.tables.faults import TableError, check_names, listed, printable
+from hgr_jax.tables.faults import TableError, listed, printable
+from hgr_jax.tables.reading import Reading
 from hgr_jax.tables.texts import Form, header_kind, is_number
 
 READABLE = "CSV, Parquet, Feather, JSON or .xlsx, or one of these in .gz or .zip"
@@ -239,43 +240,6 @@ def read_excel(body: bytes, shown: str) -> tuple[list[list[Any]], str]:
     return rows, f"the first of its {sheets} sheets is read" if sheets > 1 else ""
 
 
-@dataclasses.dataclass(frozen=True)
-class Reading:
-    """How a file is read.
-
-    Attributes:
-      na: further texts that mean a missing value, beside `MISSING`.
-      decimal: the decimal point, ``.`` or ``,``; None to infer it for each column.
-      columns: the columns to read; empty for all.
-      drop: columns to leave out.
-      header: whether the first line holds the names.
-      forms: forms of columns by name, with their decimal points; other forms are inferred.
-    """
-
-    na: Sequence[str] = ()
-    decimal: str | None = None
-    columns: Sequence[str] = ()
-    drop: Sequence[str] = ()
-    header: bool = True
-    forms: Mapping[str, Form] = dataclasses.field(default_factory=dict)
-
-    @property
-    def point(self) -> str | None:
-        """The decimal point of the file, None to infer it."""
-        commas = any(form.point == "," for form in self.forms.values())
-        return self.decimal or ("," if commas else None)
-
-    @property
-    def missing_texts(self) -> list[str]:
-        """`na` in lower case."""
-        return [text.strip().lower() for text in self.na]
-
-    @property
-    def missing_numbers(self) -> list[float]:
-        """The numbers among `na`."""
-        return [float(text) for text in self.na if is_number(text)]
-
-
 def read_any(path: str | Path, reading: Reading | None = None) -> Frame:
     """Read a table from a file: CSV, Parquet, Feather, JSON or Excel, perhaps packed.
 
@@ -343,7 +307,7 @@ def _parse_typed_columns(
     columns, skipped, forms = {}, {}, {}
     missing = reading.missing_texts
     places = {name: place for place, name in enumerate(names)}
-    for name in chosen_names(shown, names, reading):
+    for name in reading.chosen(shown, names):
         parsing = Parsing(reading.decimal, reading.forms.get(name), missing, where, numbers_in_text)
         values, note, form = parse_column(column(places[name]), parsing)
         if isinstance(values, Unusable):
@@ -402,7 +366,7 @@ def _read_text(body: bytes, shown: str, reading: Reading) -> Frame:
     positions = {name: position for position, name in enumerate(names)}
     texts = {
         name: present_texts(cells.columns[positions[name]], reading.missing_texts)
-        for name in chosen_names(shown, names, reading)
+        for name in reading.chosen(shown, names)
     }
 
     def where(row: int) -> str:
@@ -490,12 +454,3 @@ def doubtful_name_note(names: Sequence[str], is_value: Iterable[bool]) -> str:
                 " reads it so"
             )
     return ""
-
-
-def chosen_names(shown: str, names: Sequence[str], reading: Reading) -> list[str]:
-    """Return the names of the columns to read, in the order of the file."""
-    check_names(shown, names, [*reading.columns, *reading.drop])
-    chosen = set(reading.columns or names) - set(reading.drop)
-    if not chosen:
-        raise TableError(f"{shown}: no column is left to read; --drop names all of them")
-    return [name for name in names if name in chosen]

@@ -27,7 +27,8 @@ from hgr_jax.tables.columns import Frame, add_note
 from hgr_jax.tables.csv_files import CsvFile, CsvFiles
 from hgr_jax.tables.delimited import arrow
 from hgr_jax.tables.faults import TableError, printable
-from hgr_jax.tables.files import Reading, read_any
+from hgr_jax.tables.files import read_any
+from hgr_jax.tables.reading import Reading
 from hgr_jax.tables.texts import Meaning
 
 PARQUET = (".parquet", ".pq")
