@@ -78,6 +78,7 @@ bench: $(VENV)/ready-dev
 	$(BIN)/python -m bench.gallery
 	$(BIN)/python -m bench.robustness --write
 	$(BIN)/python -m bench.first_use --write
+	$(BIN)/python -m bench.reading --write
 	$(BIN)/python -m bench.pair --write
 	$(BIN)/python -m bench.measures --write
 	$(BIN)/python -m bench.scan --slow --write

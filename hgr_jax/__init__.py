@@ -72,6 +72,9 @@ if TYPE_CHECKING:
     from hgr_jax.scanning.request import Categories, Execution, Given, Test, Top
     from hgr_jax.scanning.result import Pair, Scan
     from hgr_jax.scanning.state import ScanState
+    from hgr_jax.tables.columns import Frame
+    from hgr_jax.tables.files import read_table
+    from hgr_jax.tables.reading import Reading
 
 # fmt: off
 _NAMES = {
@@ -88,6 +91,9 @@ _NAMES = {
     "scanning.request": ("Categories", "Execution", "Given", "Test", "Top"),
     "scanning.result": ("Pair", "Scan"),
     "scanning.state": ("ScanState",),
+    "tables.columns": ("Frame",),
+    "tables.files": ("read_table",),
+    "tables.reading": ("Reading",),
 }
 """Public names by module; all others are in `measures`."""
 
@@ -105,6 +111,7 @@ __all__ = [
     "Execution",
     "Finding",
     "Findings",
+    "Frame",
     "Given",
     "HGRFit",
     "IndependenceTest",
@@ -117,6 +124,7 @@ __all__ = [
     "RDCFit",
     "RDCTransform",
     "RankTransform",
+    "Reading",
     "Remark",
     "SKFit",
     "Scan",
@@ -149,6 +157,7 @@ __all__ = [
     "polynomial_kernel",
     "rdc",
     "rdc_fit",
+    "read_table",
     "scan",
     "select_degrees",
     "sk",

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import io
 import json
+import warnings
 import zipfile
 from collections.abc import Mapping
 from pathlib import Path
@@ -54,16 +55,15 @@ def load_archive(path: str | Path, kind: str) -> tuple[dict[str, Any], dict[str,
     """Return the settings and arrays that `save_archive` wrote; a ValueError for any other file."""
     with Path(path).open("rb") as file:
         try:
-            with zipfile.ZipFile(file) as members:
+            with zipfile.ZipFile(file) as members, warnings.catch_warnings():
+                warnings.simplefilter("error")  # NumPy warns of headers that it never writes
                 # zipfile compares the checksum of a member only if it is read whole.
-                contents = {n.removesuffix(".npy"): members.read(n) for n in members.namelist()}
-            arrays: dict[str, NDArray[Any]] = {
-                name: np.load(io.BytesIO(content), allow_pickle=False)
-                for name, content in contents.items()
-            }
+                arrays = {
+                    n.removesuffix(".npy"): _array(members.read(n)) for n in members.namelist()
+                }
             about = json.loads(str(arrays.pop(ABOUT)))
             actual, version, settings = about["kind"], about["format"], dict(about["settings"])
-            if about.get("arrays", names := list(arrays)) != names:
+            if about.get("arrays", list(arrays)) != list(arrays):
                 raise ValueError("a member of the archive is lost")
         except Exception as error:  # a damaged file may raise anything
             raise ValueError(f"{path} is not a saved {kind}, or is damaged") from error
@@ -72,3 +72,9 @@ def load_archive(path: str | Path, kind: str) -> tuple[dict[str, Any], dict[str,
     if version != FORMAT:
         raise ValueError(f"{path} has format {version!r}, where {FORMAT} was expected")
     return settings, arrays
+
+
+def _array(content: bytes) -> NDArray[Any]:
+    """Return the array of a ``.npy`` file, in the byte order of this machine."""
+    array = np.lib.format.read_array(io.BytesIO(content), allow_pickle=False)
+    return np.asarray(array.astype(array.dtype.newbyteorder("="), copy=False))

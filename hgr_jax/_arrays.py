@@ -14,6 +14,32 @@ Floats = NDArray[np.floating]
 Integers = NDArray[np.intp]
 
 
+LARGEST_NUMBER, LEAST_SPREAD = 1e150, 1e-150
+"""Size and range of numbers whose squares neither overflow nor vanish in double precision."""
+
+
+def size_fault(values: NDArray[Any]) -> str:
+    """Say what makes the squares of finite numbers overflow or vanish; nothing if they do not."""
+    if not values.size:
+        return ""
+    low, high = float(values.min()), float(values.max())
+    if max(high, -low) > LARGEST_NUMBER:
+        return f"it holds {high if high > -low else low:g}, beyond {LARGEST_NUMBER:g}"
+    if 0 < high - low < LEAST_SPREAD:
+        return f"its range is {high - low:.3g}, below {LEAST_SPREAD:g}"
+    return ""
+
+
+def in_unit(x: NDArray[Any]) -> tuple[NDArray[Any], NDArray[Any]]:
+    """Divide columns by powers of two, so that squares neither overflow nor vanish; exact.
+
+    Returns:
+      The columns ``x / 2**power``, of sizes up to 1, and ``power``.
+    """
+    power = np.frexp(np.abs(x).max(axis=0))[1]
+    return np.ldexp(x, -power), power
+
+
 def is_traced(*trees: Any) -> bool:
     """Return whether any array in the trees is a tracer of JAX."""
     return any(isinstance(x, jax.core.Tracer) for x in jax.tree.leaves(trees))

@@ -11,6 +11,7 @@ import jax
 import numpy as np
 from numpy.typing import ArrayLike
 
+from hgr_jax._arrays import in_unit
 from hgr_jax._files import atomic_write
 from hgr_jax._optional import require
 from hgr_jax._texts import shortened
@@ -91,8 +92,9 @@ def plot_fit(
     figure = _new_figure(13, 3.4)
     *panels, projection = figure.subplots(1, 4)
     name_a, name_b = map(literal, names)
-    scaled = [values / np.abs(values).max() for values in (x, y) if np.ptp(values) > 0]
-    pearson = np.corrcoef(*scaled)[0, 1] if len(scaled) == 2 else 0.0
+    pearson = 0.0
+    if all(values.min() < values.max() for values in (x, y)):
+        pearson = np.corrcoef(in_unit(x)[0], in_unit(y)[0])[0, 1]
     title = f"data: |Pearson| {abs(pearson):.3f}"
     transformed = _draw_fit(panels, fit, (x, y), (name_a, name_b), title)
     projection.scatter(*transformed, **_point_style(len(x)))
@@ -178,6 +180,7 @@ def conditional_means(a: np.ndarray, b: np.ndarray) -> list[tuple[float, float, 
       [(0.0, 0.0, 0.0), (1.0, 3.0, 0.0)]
     """
     bins = min(max(int(np.sqrt(len(a) / 4)), 3), MAX_BINS)
+    (a, power_a), (b, power_b) = (in_unit(np.asarray(x, np.float64)) for x in (a, b))
     ends = np.unique(np.quantile(a, (1 - np.cos(np.pi * np.arange(1, bins) / bins)) / 2))
     bin_of = np.searchsorted(ends, a)
     counts = np.bincount(bin_of)
@@ -185,7 +188,8 @@ def conditional_means(a: np.ndarray, b: np.ndarray) -> list[tuple[float, float, 
     mean_a, mean_b = (np.bincount(bin_of, weights=column) / rows for column in (a, b))
     squares = np.bincount(bin_of, weights=(b - mean_b[bin_of]) ** 2)
     errors = 1.96 * np.sqrt(squares / np.maximum(counts - 1, 1) / rows)
-    points = np.stack([mean_a, mean_b, errors], axis=1)[counts > 1]
+    points = np.ldexp(np.stack([mean_a, mean_b, errors], axis=1), [power_a, power_b, power_b])
+    points = points[counts > 1]
     return [(place, mean, error) for place, mean, error in points.tolist()]
 
 

@@ -25,7 +25,8 @@ from hgr_jax.scanning.features import as_features
 from hgr_jax.scanning.memory import MemoryTable
 from hgr_jax.scanning.request import MEMORY, Test, request_of
 from hgr_jax.scanning.run import examine
-from hgr_jax.tables.columns import Category, Columns
+from hgr_jax.tables.columns import Columns
+from hgr_jax.tables.levels import Category
 
 __all__ = ["hgr_classif", "hgr_regression"]
 

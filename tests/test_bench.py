@@ -35,6 +35,7 @@ from bench import (
     peers,
     power,
     rank_law,
+    reading,
     reference,
     robustness,
     scale,
@@ -133,6 +134,11 @@ def test_quick_runs(
     assert [text for text in shown if text not in printed] == []
     assert "| no |" not in printed
     assert "nan" not in printed
+
+
+def test_reading_quick(capsys: pytest.CaptureFixture[str]) -> None:
+    assert reading.main(["--quick"]) == 0
+    assert "| hgr_jax |" in capsys.readouterr().out
 
 
 def test_first_use_quick(

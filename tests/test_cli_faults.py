@@ -30,18 +30,36 @@ FAULTS: list[tuple[str, str | bytes, str]] = [
     ("pair t.csv x y", "", "t.csv is empty"),
     ("pair t.csv x y", "x,y\n", "header but no rows"),
     ("pair t.csv x y", "x,y\n1,2\n", "has 1 row(s) with a number in both"),
-    ("scan t.csv", "x,y\n1,2\n2\n", "t.csv, line 3: expected 2 values as in the header, got 1"),
+    ("scan t.csv", "x,y\n1,2\n2,3,4\n", "t.csv, line 3: expected 2 values as in the header"),
     ("scan t.csv", bytes(range(256)), "t.csv is not a text file (line 1 holds"),
     ("scan t.parquet", NUMBERS, "t.parquet cannot be read as Parquet: "),
     ("scan t.parquet", b"", "t.parquet cannot be read as Parquet: "),
     ("scan made", NUMBERS, "cannot read made: "),
     ("scan made.pq", NUMBERS, "cannot read made.pq: Is a directory"),
     ("scan t.csv --out t.csv", NUMBERS, "error: cannot write to t.csv: it is a file"),
-    (FAIR + "--out t.csv", rows(), "cannot write t.csv"),
-    (FAIR + "--out t.csv/in", rows(), "cannot write t.csv/in"),
+    (FAIR + "--out t.csv", rows(), "cannot write to t.csv: it is a file"),
+    *(
+        (f"{line} --out t.csv/in", rows(), "cannot write to t.csv/in: t.csv is a file")
+        for line in ("demo", "scan t.csv", "pair t.csv age y", FAIR)
+    ),
     *(
         (f"{line} --out ' '", NUMBERS, "argument --out: expected the name of a file or folder, got")
         for line in ("demo", "scan t.csv", "pair t.csv x y", FAIR, "predict model.npz t.csv")
+    ),
+    *(
+        (f"{line} ''", NUMBERS, "argument FILE: expected the name of a")
+        for line in ("scan", "fair")
+    ),
+    ("scan t.csv --sheet 2", NUMBERS, "sheet is for workbooks: leave it out for t.csv (CSV)"),
+    (
+        "pair t.csv x y --table t",
+        NUMBERS,
+        "table is for databases and JSON: leave it out for t.csv",
+    ),
+    (
+        "scan t.csv --encoding x",
+        NUMBERS,
+        "encoding must be one that Python knows, such as 'cp1250'",
     ),
     # Columns
     ("pair t.csv x y", "x,y\n1,red\n", "column 'x' cannot be used: every value that is present is"),
@@ -49,7 +67,7 @@ FAULTS: list[tuple[str, str | bytes, str]] = [
     ("pair t.csv prise size", "price,size\n1,2\n", "did you mean 'price'"),
     ("pair t.csv 'z\x1b[0m' y", "x\x1b[31m,y\n1,2\n", "no column 'z\\x1b[0m'"),
     ("pair t.csv y y", rows(y="ab"), "expected columns that differ, got y, y"),
-    ("pair t.csv y age", rows(y=LEVELS), "column 'y' cannot be used: text with 40 levels"),
+    ("pair t.csv y age", rows(y=LEVELS), "column 'y' cannot be used: names or identifiers"),
     ("scan t.csv --target z", NUMBERS, "target 'z' is not a column; there are x"),
     ("scan t.csv --target z", "x\x1b[31m,y\n1,2\n2,1\n", "there are x\\x1b[31m, y."),
     ("scan t.csv --categories 'z\x1b'", NUMBERS, "no column of the table: ['z"),

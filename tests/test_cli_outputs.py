@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
+import errno
 import io
+import os
 import re
+import shlex
 import shutil
+import socket
 import subprocess
 import sys
 import webbrowser
@@ -12,7 +16,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from cli_scan_support import Command, refusal
+from cli_scan_support import COMMAND, Command, environment, refusal
 
 from hgr_jax.cli.main import main
 from hgr_jax.cli.outputs import WRITTEN
@@ -47,6 +51,147 @@ def test_what_an_earlier_run_wrote_stays(
     text = "is of an earlier run: write to another folder by --out, or over it by --force"
     assert command(*line.split()) == (2, "", f"hgr-jax: error: {there} {text}\n")
     assert (folder / there).read_text() == "mine"
+
+
+def special(path: Path, kind: str) -> None:
+    """Put something at a path that is no file."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    if kind == "folder":
+        path.mkdir()
+    elif kind == "pipe":
+        os.mkfifo(path)
+    elif kind == "device":
+        path.symlink_to("/dev/null")
+    else:
+        with socket.socket(socket.AF_UNIX) as at:
+            at.bind(path.name)  # short: it has a largest length
+            Path(path.name).rename(path)
+
+
+@pytest.mark.parametrize("kind", ["folder", "pipe", "device", "socket"])
+def test_only_files_are_replaced(folder: Path, command: Command, kind: str) -> None:
+    write_table(folder / "t.csv")
+    for line, there in (
+        (SCAN, "hgr-jax-scan/pairs.csv"),
+        ("demo", "hgr-jax-demo/top_pair.png"),
+        (f"fair t.csv {FAIR}", "hgr-jax-fair/model.npz"),
+    ):
+        special(folder / there, kind)
+        for force in ((), ("--force",)):
+            said = refusal(command, *line.split(), *force)
+            text = f"{there} is a {kind}, which no file replaces: write to another folder by --out"
+            assert said == f"hgr-jax: error: {text}\n"
+        assert [path.name for path in (folder / there).parent.iterdir()] == [Path(there).name]
+
+
+def test_a_link_in_place_of_a_file_stays(folder: Path, command: Command) -> None:
+    write_table(folder / "t.csv")
+    Path("hgr-jax-scan").mkdir()
+    Path("hgr-jax-scan/pairs.csv").symlink_to(folder / "mine.csv")
+    assert "by --force" in refusal(command, *SCAN.split())
+    assert command(*SCAN.split(), "--force").status == 0
+    assert Path("hgr-jax-scan/pairs.csv").is_symlink()
+    assert Path("mine.csv").read_text().startswith("a,b,")
+
+
+def test_folders_that_cannot_be_written_to(
+    folder: Path, command: Command, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    write_table(folder / "t.csv")
+    Path("loop").symlink_to("loop")
+    Path("locked").mkdir()
+    allowed = os.access
+
+    def access(path: Path, mode: int) -> bool:  # root may write everywhere
+        return path.name != "locked" and allowed(path, mode)
+
+    monkeypatch.setattr(os, "access", access)
+    for line in (SCAN, "pair t.csv x y", f"fair t.csv {FAIR}", "demo"):
+        for out, cause in (
+            ("loop", "cannot write loop: Too many levels of symbolic links"),
+            ("loop/in", "cannot write loop/in: Too many levels of symbolic links"),
+            ("locked", "cannot write to locked: no permission to write in locked"),
+            ("locked/in/it", "cannot write to locked/in/it: no permission to write in locked"),
+            ("/dev/null", "cannot write to /dev/null: it is a device"),
+            ("/dev/null/in", "cannot write to /dev/null/in: /dev/null is a device"),
+        ):
+            said = refusal(command, *line.split(), "--out", out)
+            assert said == f"hgr-jax: error: {cause}\n"
+    assert not list(Path("locked").iterdir())
+
+
+@pytest.mark.parametrize("name", ["pairs.csv", "scan.npz", "heat_map.png"])
+def test_a_scan_that_fails_leaves_nothing(
+    folder: Path, command: Command, monkeypatch: pytest.MonkeyPatch, name: str
+) -> None:
+    """So that the next run needs no --force; and with it, the files of the earlier run stay."""
+    write_table(folder / "t.csv")
+    opened = Path.replace
+
+    def full(partial: Path, place: Path) -> None:
+        if place.name == name:
+            raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC), str(partial))
+        opened(partial, place)
+
+    with monkeypatch.context() as patch:
+        patch.setattr(Path, "replace", full)
+        said = refusal(command, *SCAN.split())
+    assert said.startswith("hgr-jax: error: cannot write ")
+    assert said.endswith(f"hgr-jax-scan/{name}: No space left on device\n")
+    assert not list(Path("hgr-jax-scan").iterdir())
+    assert command(*SCAN.split()).status == 0
+    before = Path("hgr-jax-scan/scan.npz").stat().st_mtime_ns
+    monkeypatch.setattr("hgr_jax.cli.scan.write_html", lambda *_: 1 / 0)
+    said = refusal(command, *SCAN.split(), "--force")
+    assert "this is a fault of hgr-jax, in cli/scan.py, line " in said
+    assert "(ZeroDivisionError: division by zero); please report it" in said
+    assert Path("hgr-jax-scan/scan.npz").stat().st_mtime_ns == before
+    assert {path.name for path in Path("hgr-jax-scan").iterdir()} == set(WRITTEN["scan"])
+
+
+def test_a_pair_whose_picture_cannot_be_written_prints_nothing(
+    folder: Path, command: Command, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (folder / "t.csv").write_text("x,y,z\n" + "".join(f"{i},{i % 7},k{i % 2}\n" for i in range(40)))
+
+    def full(*_: object, **__: object) -> None:
+        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+
+    monkeypatch.setattr("matplotlib.figure.Figure.savefig", full)
+    for other in ("y", "z"):
+        said = refusal(command, "pair", "t.csv", "x", other, "--out", "new")
+        assert said == "hgr-jax: error: cannot write new/pair.png: No space left on device\n"
+
+
+@pytest.mark.skipif(not Path("/dev/full").exists(), reason="no device is always full")
+def test_streams_that_are_full_or_closed(folder: Path) -> None:
+    for arguments, streams, status, told in (
+        (
+            "completion bash",
+            ">/dev/full",
+            2,
+            "hgr-jax: error: cannot write the output: No space left on device\n",
+        ),
+        ("completion bash", ">/dev/full 2>/dev/full", 2, ""),
+        ("completion bash", ">&- 2>&-", 0, ""),
+        ("scan none.csv", ">&- 2>&-", 2, ""),
+    ):
+        line = f"{shlex.join(COMMAND)} {arguments} {streams}"
+        done = subprocess.run(
+            ["bash", "-c", line], capture_output=True, text=True, env=environment()
+        )
+        assert (done.returncode, done.stderr) == (status, told), line
+
+
+def test_a_folder_that_is_gone_is_one_line(folder: Path) -> None:
+    command = shlex.join([*COMMAND, "scan", "t.csv"])
+    line = f"mkdir gone && cd gone && rmdir ../gone && {command}"
+    done = subprocess.run(
+        ["bash", "-c", line], capture_output=True, text=True, env=environment(), cwd=folder
+    )
+    assert (done.returncode, done.stdout) == (2, "")
+    assert done.stderr.splitlines()[-1] == "hgr-jax: error: no such file: t.csv"
+    assert "Traceback" not in done.stderr
 
 
 @pytest.mark.parametrize("force", [(), ("--force",)])

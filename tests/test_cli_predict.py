@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import io
 import json
+import os
 import shutil
 from collections.abc import Callable
 from pathlib import Path
@@ -188,6 +189,35 @@ def test_models_saved_by_estimators(
     x.assign(more=1.5).to_csv("wide.csv", index=False)
     said = refusal(command, "predict", "plain.npz", "wide.csv")
     assert "wide.csv has 3 columns; plain.npz was fitted to an array of 2, in whose" in said
+
+
+def test_streams_are_written_to(trained: Path, command: Command) -> None:
+    printed = command("predict", trained, "t.csv")
+    for out in ("-", "/dev/stdout"):
+        assert command("predict", trained, "t.csv", "--out", out) == printed
+    os.mkfifo("pipe")
+    reading = os.open("pipe", os.O_RDONLY | os.O_NONBLOCK)
+    assert command("predict", trained, "t.csv", "--out", "pipe") == (0, "", printed.err)
+    assert os.read(reading, 10**6).decode() == printed.out
+    os.close(reading)
+    assert Path("pipe").is_fifo()
+    if Path("/dev/full").exists():
+        said = command("predict", trained, "t.csv", "--out", "/dev/full")
+        assert (said.status, said.out) == (2, "")
+        assert "error: cannot write /dev/full: No space left on device\n" in said.err
+
+
+def test_outputs_that_are_no_files(trained: Path, command: Command) -> None:
+    Path("there").mkdir()
+    Path("loop").symlink_to("loop")
+    for out, cause in (
+        ("there", "there is a folder, which no file replaces: write to another file by --out"),
+        ("t.csv/p.csv", "cannot write to t.csv: it is a file"),
+        ("loop", "cannot write loop: Too many levels of symbolic links"),
+    ):
+        for force in ((), ("--force",)):
+            said = refusal(command, "predict", trained, "t.csv", "--out", out, *force)
+            assert said == f"hgr-jax: error: {cause}\n"
 
 
 @pytest.mark.parametrize("force", [(), ("--force",)])

@@ -61,7 +61,7 @@ def test_the_commands_read_what_scan_reads(folder: Path, table: pd.DataFrame, ru
     day = "note: screened: '01/01/2013' is read as 2013-01-01 (month, day, year)"
     money = f"'${table['age'][0]},000' is read as {table['age'][0]}000"
     notes = (
-        *(f"note: bail: {money}; 39 of 40 are numbers", "'-' in line 6", day),
+        *(f"note: bail: {money}; --decimal , reads it otherwise; 39 of 40", "'-' in line 6", day),
         "note: priors (2): another column is called 'priors' too",
     )
     done = run("scan", "t.csv", *SMALL, "--target", "age", "--permutations", "9")
@@ -127,3 +127,45 @@ def test_names_that_a_spreadsheet_would_run(folder: Path, run: Run) -> None:
     written = {f"'{name}" for name in names[:-1]} | {names[-1]}
     assert [name for name in written if f"\n{name},b," not in text] == []
     assert set(pd.read_parquet("hgr-jax-scan/pairs.parquet")["a"]) == set(names)
+
+
+def with_dots(number: int) -> str:
+    return f"{number:,}".replace(",", ".")
+
+
+def test_a_published_file_by_every_command(folder: Path, run: Run) -> None:
+    rng = np.random.default_rng(3)
+    area = rng.uniform(20, 90, 2 * ROWS).round(1)
+    rent = (35 * area + rng.normal(scale=60, size=2 * ROWS)).astype(int)
+    rows = [
+        f"{1990 + i // 4}Q{i % 4 + 1};{with_dots(rent[i])};{str(area[i]).replace('.', ',')}"
+        + (";Yes" if area[i] > 50 else ";")
+        for i in range(2 * ROWS)
+    ]
+    head = ["Rents of the city", "", "quarter;rent;area;lift", ";EUR;m\u00b2;"]
+    Path("t.csv").write_text("\n".join([*head, *rows, "Total;1;2;", "", "Source: city"]))
+    said = run("scan", "t.csv", "--permutations", "9")
+    assert "6 pairs of 4 columns, 80 rows" in said
+    for note in (
+        "1 line of titles skipped ('Rents of the city'); names in line 3; line 4 holds units",
+        "left out as a row of totals",
+        "'1990Q1' is read as 1990-01-01",
+        "lift: every value is 'Yes' or missing: missing is a level",
+        "(points between thousands), as elsewhere in the file",
+    ):
+        assert note in said
+    said = run("pair", "t.csv", "rent", "area")
+    assert "rent and area: 80 rows\n" in said
+    expected = abs(pd.Series(rent).corr(pd.Series(area), method="spearman"))
+    shown = next(line for line in said.splitlines() if line.startswith("|Spearman|")).split()[1]
+    assert float(shown) == pytest.approx(expected, abs=1e-4)
+    options = ("--target", "rent", "--protected", "area", "--threshold", "0.9", "--steps", "1")
+    said = run("fair", "t.csv", *options, *SMALL, "--hidden", "2")
+    assert "regression of rent, protected area" in said
+    assert "80 rows\n" in said
+    Path("new.csv").write_text("quarter;area;lift\n2020Q1;1.234,5;\n2020Q2;30;Yes\n")
+    said = run("predict", "hgr-jax-fair/model.npz", "new.csv")
+    predicted = pd.read_csv(io.StringIO(said[said.index("prediction") :]))
+    assert predicted.notna().all().all()
+    said = run("pair", "t.csv", "rent", "area", "--footer", "0", "--decimal", ",")
+    assert "rent and area: 81 rows" in said

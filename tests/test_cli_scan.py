@@ -19,7 +19,7 @@ from hgr_jax.cli.outputs import WRITTEN
 from hgr_jax.core.kernels import Indicators
 from hgr_jax.scanning.fits import HostTransformation
 from hgr_jax.scanning.report import _curve
-from hgr_jax.tables.columns import Category
+from hgr_jax.tables.levels import Category
 
 SCRIPT = "<script>alert(1)</script>"
 
@@ -71,6 +71,8 @@ def test_what_is_printed(ran: tuple[str, Path]) -> None:
     assert said.startswith(
         "t.csv: 10 pairs of 5 columns, 300 rows, polynomials of degree 2 and 2\n"
         "skipped: planet: every value that is present is 3\n"
+        "note: kind: read as missing: 'NA' (10); in a category (--types) they are levels\n"
+        "note: t.csv: read as missing: 'NA' (16 in 2 columns)\n"
         f"note: {MONEY}: 1 infinite value counted as missing\n"
     )
     lines = listed(said)
@@ -132,9 +134,12 @@ def test_the_page_in_a_browser(show: Open, ran: tuple[str, Path]) -> None:
     assert texts(page, 2) == [f"{value:.3f}" for value in pairs.correlation]
     assert page.locator("#map").is_visible()
     assert page.locator("#skipped-heading").text_content() == "Columns left out, and notes"
-    assert page.locator("#skipped dt").all_text_contents() == ["planet", MONEY]
+    notes = ["planet", "kind", "t.csv", MONEY]
+    assert page.locator("#skipped dt").all_text_contents() == notes
     assert page.locator("#skipped dd").all_text_contents() == [
         "left out: every value that is present is 3",
+        "note: read as missing: 'NA' (10); in a category (--types) they are levels",
+        "note: read as missing: 'NA' (16 in 2 columns)",
         "note: 1 infinite value counted as missing",
     ]
     assert page.evaluate("document.querySelectorAll('script').length") == 2  # its own
@@ -247,7 +252,7 @@ def test_nothing_to_scan(folder: Path, command: Command) -> None:
         "one: every value that is present is 1",
         "same: every value that is present is 'x'",
         "none: no value is present",
-        "name: text with 20 levels, most of them in fewer than 5 rows",
+        "name: names or identifiers: 20 different texts in 20 rows",
     ):
         assert f"skipped: {reason}\n" in said.out
     assert "no pair of columns is left to scan" in said.out
@@ -255,7 +260,7 @@ def test_nothing_to_scan(folder: Path, command: Command) -> None:
     assert written == set(WRITTEN["scan"]) - {"heat_map.png"}
     assert len(pd.read_csv("out/pairs.csv")) == len(Scan.load("out/scan.npz")) == 0
     assert "name: text" not in (folder / "out" / "report.html").read_text()  # but as two texts
-    assert "text with 20 levels" in (folder / "out" / "report.html").read_text()
+    assert "20 different texts in 20 rows" in (folder / "out" / "report.html").read_text()
 
 
 def test_findings_for_programs(folder: Path, command: Command) -> None:

@@ -36,6 +36,13 @@ def test_a_folder_and_a_pattern(parts: Path, command: Command) -> None:
     assert len(found) == 6
 
 
+def test_a_folder_that_holds_an_earlier_scan(parts: Path, command: Command) -> None:
+    """The pairs of a scan are no part of the table that lies beside them."""
+    for force in ([], ["--force"]):
+        said = command("scan", "parts", "--out", "parts/found", "--h", "1", "--k", "1", *force)
+        assert "600 rows" in said.out
+
+
 def test_batches_are_those_of_the_whole(
     parts: Path, command: Command, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -52,6 +59,7 @@ def test_batches_are_those_of_the_whole(
 def test_faults(parts: Path, command: Command) -> None:
     for line, message in (
         ("parts --na none", "na is for CSV, and for a file that is read whole; parts"),
+        ("parts --types kind=id", "types is for CSV, and for a file that is read whole; parts"),
         ("parts --columns nothing", "has no column 'nothing'"),
         ("parts --target nothing", "target 'nothing' is not a column"),
         ("none-*.csv", "no such file: none-*.csv"),

@@ -14,7 +14,9 @@ import polars as pl
 import pyarrow as pa
 import pytest
 
-from hgr_jax.tables.columns import MISSING_LEVEL, OTHER, Columns, as_columns
+from hgr_jax.tables.columns import Columns, as_columns
+from hgr_jax.tables.levels import OTHER
+from hgr_jax.tables.texts import MISSING_LEVEL
 
 ROWS = 20
 COUNT = list(range(ROWS))
@@ -162,9 +164,10 @@ class Unreadable:
         ([7.0] * ROWS, "every value that is present is 7"),
         ([7.0, None] * 10, "every value that is present is 7"),
         ([2.5, np.inf] * 10, "every value that is present is 2.5"),
-        (["yes", None] * 10, "every value that is present is 'yes'"),
+        (["yes"] * ROWS, "every value that is present is 'yes'"),
+        (["yes"] * 18 + [None] * 2, "every value that is present is 'yes'"),
         ([True] * ROWS, "every value that is present is 1"),
-        ([f"name {i}" for i in COUNT], "text with 20 levels, most of them in fewer than 5 rows"),
+        ([f"name {i}" for i in COUNT], "names or identifiers: 20 different texts in 20 rows"),
     ],
 )
 def test_columns_that_are_left_out(values: Any, reason: str) -> None:
@@ -181,7 +184,8 @@ def test_columns_that_are_left_out(values: Any, reason: str) -> None:
         pl.DataFrame({"a": COUNT, "b": [[i] for i in COUNT]}),
         pl.DataFrame({"a": COUNT, "b": [{"inside": i} for i in COUNT]}),
         pa.table({"a": COUNT, "b": [b"x"] * ROWS}),
-        pd.DataFrame({"a": COUNT, "b": pd.period_range("2020", periods=ROWS)}),
+        pd.DataFrame({"a": COUNT, "b": [[1, 2]] * ROWS}),
+        pd.DataFrame({"a": COUNT, "b": [{"inside": 1}] * ROWS}),
         pd.DataFrame({"a": COUNT, "b": np.arange(ROWS) * 1j}),
         pd.DataFrame({"a": COUNT, "b": [np.arange(3) for _ in COUNT]}),
     ],
@@ -191,6 +195,38 @@ def test_types_that_are_left_out(frame: Any) -> None:
     assert list(columns.skipped) == ["b"]
     assert numbers(columns) == {"a": COUNT}
     assert "Unknown" not in columns.skipped["b"]
+
+
+@pytest.mark.parametrize(
+    ("values", "expected"),
+    [
+        (pd.period_range("2020-01-01", periods=ROWS), COUNT),
+        (pd.arrays.SparseArray([0.0, *COUNT[1:]]), COUNT),
+        (pd.arrays.IntervalArray.from_breaks(np.arange(ROWS + 1)), [i + 0.5 for i in COUNT]),
+        (np.arange(ROWS).astype(">f8"), COUNT),
+        (np.arange(ROWS).astype("longdouble"), COUNT),
+    ],
+    ids=["periods", "sparse", "intervals", "big-endian", "long double"],
+)
+def test_types_of_pandas_that_are_numbers(values: Any, expected: list[float]) -> None:
+    assert numbers(as_columns(pd.DataFrame({"a": COUNT, "b": values}))) == {
+        "a": COUNT,
+        "b": expected,
+    }
+
+
+def test_names_of_any_type() -> None:
+    x = np.random.default_rng(0).normal(size=(ROWS, 5))
+    names = [None, ("loft", "kg"), 2019, pd.Timestamp("2020-01-01"), ("loft", "kg")]
+    columns = as_columns(
+        pd.DataFrame(x, columns=pd.Index(names, dtype=object, tupleize_cols=False))
+    )
+    assert columns.names == (
+        *("column 1", "('loft', 'kg')", "2019", "2020-01-01 00:00:00", "('loft', 'kg') (2)"),
+    )
+    assert columns.notes["column 1"] == "it has no name"
+    texts = as_columns({"a": COUNT, "b": np.array([b"red", b"blue"] * (ROWS // 2), object)})
+    assert texts.categories[0].levels == ("blue", "red")
 
 
 def test_whole_numbers_of_any_size() -> None:
@@ -283,10 +319,11 @@ def test_missing_values_as_a_level() -> None:
     assert town.levels == ("a", "b", MISSING_LEVEL, OTHER)
     assert np.bincount(town.codes).tolist() == [60, 30, 8, 2]
     assert (rare.levels, (rare.codes < 0).sum()) == (("a", "b"), 4)
-    assert (said.levels, np.bincount(said.codes).tolist()) == (("yes", MISSING_LEVEL), [70, 30])
+    assert (said.levels, np.bincount(said.codes).tolist()) == ((MISSING_LEVEL, "yes"), [30, 70])
     assert code.levels == ("1", "2", MISSING_LEVEL)
     assert np.isnan(columns.numbers).sum() == 30
-    assert "said" in as_columns(table).skipped
+    # A text that is there or not: a box that was ticked.
+    assert "missing is a level" in as_columns(table).notes["said"]
 
 
 def test_numbers_as_categories() -> None:
@@ -361,6 +398,6 @@ def test_what_is_no_table(
 
 
 def test_a_text_with_too_many_levels(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("hgr_jax.tables.columns.MAX_LEVELS", 15)
+    monkeypatch.setattr("hgr_jax.tables.levels.MAX_LEVELS", 15)
     columns = as_columns({"good": COUNT, "names": [f"name {i}" for i in COUNT]})
     assert columns.skipped == {"names": "text with more than 100,000 levels"}

@@ -6,11 +6,13 @@ import gzip
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 
 import hgr_jax
 from hgr_jax.tables import delimited
 from hgr_jax.tables.faults import TableError
+from hgr_jax.tables.files import read_table
 from hgr_jax.tables.reading import Reading
 from hgr_jax.tables.sources import of_files
 from tests.stream_support import of_batches, same_meaning
@@ -107,7 +109,6 @@ def test_packed_files(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
 @pytest.mark.parametrize(
     "body",
     [
-        "x,y\n" + "1,2\n" * 100 + "3\n",
         "x,y\n" + "1,2\n" * 100 + "\n  \n3,4,5\n" + "1,2\n" * 9,
         'x,y\n"a\nb",1\n' + "1,2\n" * 100 + '3,"4\n' + "1,2\n" * 9,
         "x,y\n" + "1,2\n" * 100 + '3,"4\n5" 6,7\n' + "1,2\n" * 9,
@@ -132,6 +133,19 @@ def test_faults_are_those_of_the_whole(
     assert str(of_blocks.value) == str(whole.value)
 
 
+@pytest.mark.parametrize("block", [64, 2**23])
+def test_rows_that_are_too_short(
+    block: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    rows = [f"{i},{i * i % 7},{i % 3}" for i in range(ROWS)]
+    rows[50] = "50,1"
+    (tmp_path / "t.csv").write_text("\n".join(["x,y,z", *rows, ""]))
+    same_scan(tmp_path / "t.csv", block, monkeypatch)
+    frame = read_table(tmp_path / "t.csv")
+    assert np.flatnonzero(frame.missing("z")).tolist() == [50]
+    assert "1 row is shorter than the table, the first in line 52" in frame.notes[frame.source]
+
+
 def test_a_row_that_does_not_end(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(delimited, "CSV_BLOCK", 64)
     monkeypatch.setattr(delimited, "MAX_ROW_BYTES", 256)
@@ -141,7 +155,7 @@ def test_a_row_that_does_not_end(tmp_path: Path, monkeypatch: pytest.MonkeyPatch
     (tmp_path / "t.csv").write_text("x,y\n" + "1,2\n" * 50 + '3,5" pipe\n' + "1,2\n" * 500)
     assert of_files(tmp_path / "t.csv", Reading()).rows == 551
     (tmp_path / "t.csv").write_bytes(("x,y\r" + '3,5" pipe\r' + "1,2\r" * 500).encode())
-    blocks = [body for body, _ in delimited.read_blocks(str(tmp_path / "t.csv"), "t", "utf-8")]
+    blocks = [body for body, _, _ in delimited.read_blocks(str(tmp_path / "t.csv"), "t", "utf-8")]
     assert max(map(len, blocks)) < 512
 
 

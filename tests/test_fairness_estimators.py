@@ -191,7 +191,7 @@ def test_files_that_cannot_be(tmp_path: Path) -> None:
         text = str(arrays["about"])
         assert before in text
         np.savez(path, **arrays | {"about": np.array(text.replace(before, after))})
-        with pytest.raises(ValueError, match="parameter that cannot be read"):
+        with pytest.raises(ValueError, match="does not hold a FairMLPRegressor: "):
             FairMLPRegressor.load(path)
     for penalty in (KB(jnp.atleast_2d, 1), KB(fourier(2), 3), Function(jnp.dot)):
         with pytest.raises(ValueError, match="set penalty to one before saving"):
@@ -272,8 +272,36 @@ def test_inputs_that_are_constant_or_too_large_for_the_network() -> None:
     assert model._scale[-1] == 1
     x[:, -1] = 0.11
     assert np.abs(model.predict(x)).max() < 100
-    with pytest.raises(ValueError, match="too large for float32"):
-        model.predict(x * 1e300)
+    for factor, limit in ((1e100, r"3.4e\+38"), (1e300, r"1e\+150")):
+        with pytest.raises(ValueError, match=f"larger than {limit}, the first at"):
+            model.predict(x * factor)
+
+
+@pytest.mark.filterwarnings("error")
+@pytest.mark.parametrize("unit", [1e-310, 1e-200, 1e140])
+def test_inputs_of_any_unit_have_the_same_predictions(unit: float) -> None:
+    settings: dict[str, Any] = {"penalty": None, "steps": 5, "random_state": 0}
+    predicted = [FairMLPRegressor(**settings).fit(x, Y).predict(x) for x in (X, X * unit)]
+    np.testing.assert_allclose(*predicted, rtol=1e-4)
+
+
+@pytest.mark.filterwarnings("error")
+@pytest.mark.parametrize("value", [1e308, -1e308, 1e200])
+def test_numbers_whose_squares_overflow_are_refused(value: float) -> None:
+    wild = np.where(np.arange(len(Y)) % 2 == 0, value, -value)
+    model = FairMLPRegressor(steps=5, random_state=0)
+    for x, y, z, name in ((wild[:, None], Y, Y, "X"), (X, wild, Y, "y"), (X, Y, wild, "z")):
+        with pytest.raises(ValueError, match=rf"{name} has \d+ value\(s\) .* larger than 1e\+150"):
+            model.fit(x, y, protected=z)
+
+
+def test_numbers_whose_squares_vanish_are_refused() -> None:
+    model = FairMLPRegressor(steps=5, random_state=0)
+    for y, z, name in ((Y * 1e-310, Y, "y"), (Y, Y * 1e-200, "z")):
+        with pytest.raises(
+            ValueError, match=f"{name} must be in another unit, .* its range is .*, below 1e-150"
+        ):
+            model.fit(X, y, protected=z)
 
 
 @pytest.mark.parametrize(

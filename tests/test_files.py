@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+import os
 from pathlib import Path
 
 import pytest
 
-from hgr_jax._files import atomic_write
+from hgr_jax._files import WritingError, atomic_write, remove_file, written_together
+
+FULL = Path("/dev/full")
+"""A device that is always full, on Linux."""
 
 
 def test_a_file_replaces_the_earlier_one_when_complete(tmp_path: Path) -> None:
@@ -42,5 +46,93 @@ def test_a_failure_leaves_what_was_there(
 
 def test_what_cannot_be_written(tmp_path: Path) -> None:
     (tmp_path / "file").write_text("")
-    with pytest.raises(OSError, match="file"), atomic_write(tmp_path / "file" / "a.csv"):
-        pass
+    (tmp_path / "folder").mkdir()
+    (tmp_path / "loop").symlink_to("loop")
+    for place, cause in (
+        ("file/a.csv", "Not a directory"),
+        ("folder", "it is a folder"),
+        ("loop", "Too many levels of symbolic links"),
+        ("folder/" + "a" * 300, "File name too long"),
+    ):
+        with pytest.raises(WritingError) as raised, atomic_write(tmp_path / place) as partial:
+            partial.write_text("")
+        assert (raised.value.filename, raised.value.strerror) == (str(tmp_path / place), cause)
+    assert list((tmp_path / "folder").iterdir()) == []
+
+
+@pytest.mark.skipif(not FULL.exists(), reason="there is no device that is always full")
+def test_a_full_disk_has_the_name_of_the_file() -> None:
+    with (
+        pytest.raises(WritingError, match=r"No space left on device: '/dev/full'"),
+        atomic_write(FULL) as place,
+    ):
+        place.write_text("a")
+
+
+def test_links_stay_and_lead_to_the_file(tmp_path: Path) -> None:
+    (tmp_path / "in").mkdir()
+    for name in ("there", "not there"):
+        target, link = tmp_path / "in" / name, tmp_path / f"link to {name}"
+        link.symlink_to(target)
+        if name == "there":
+            target.write_text("before")
+        with atomic_write(link) as partial:
+            partial.write_text("after")
+        assert link.is_symlink()
+        assert target.read_text() == "after"
+    assert len(list((tmp_path / "in").iterdir())) == 2
+
+
+def test_a_pipe_is_written_to(tmp_path: Path) -> None:
+    pipe = tmp_path / "pipe"
+    os.mkfifo(pipe)
+    reading = os.open(pipe, os.O_RDONLY | os.O_NONBLOCK)
+    with atomic_write(pipe) as place:
+        place.write_text("rows")
+    assert os.read(reading, 10) == b"rows"
+    os.close(reading)
+    assert pipe.is_fifo()
+
+
+def write(path: Path, text: str = "new") -> None:
+    with atomic_write(path) as partial:
+        partial.write_text(text)
+
+
+def test_files_appear_together(tmp_path: Path) -> None:
+    for name in ("b", "c"):
+        (tmp_path / name).write_text("old")
+    with written_together():
+        write(tmp_path / "a")
+        with written_together():  # a part of the larger block
+            write(tmp_path / "b")
+        remove_file(tmp_path / "c")
+        remove_file(tmp_path / "d")
+        assert not (tmp_path / "a").exists()
+        assert (tmp_path / "b").read_text() == (tmp_path / "c").read_text() == "old"
+    assert {path.name: path.read_text() for path in tmp_path.iterdir()} == {
+        "a": "new",
+        "b": "new",
+    }
+    remove_file(tmp_path / "a")
+    assert [path.name for path in tmp_path.iterdir()] == ["b"]
+
+
+@pytest.mark.parametrize("last", ["error", "folder"])
+def test_after_an_error_no_file_appears(tmp_path: Path, last: str) -> None:
+    """Neither after one of the block, nor after one of the last file to be put in place."""
+    (tmp_path / "c").write_text("old")
+
+    def fail() -> None:
+        with written_together():
+            write(tmp_path / "a")
+            remove_file(tmp_path / "d")
+            write(tmp_path / "b")
+            if last == "folder":
+                (tmp_path / "b").mkdir()
+            else:
+                raise ValueError
+
+    with pytest.raises((ValueError, WritingError)):
+        fail()
+    assert {path.name for path in tmp_path.iterdir() if path.is_file()} == {"c"}

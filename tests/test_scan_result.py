@@ -263,7 +263,6 @@ def test_results_without_a_pair(tmp_path: Path) -> None:
         (raw()[:, 4:], {}),
         (np.full((3, 2), np.nan), {}),
         ({"a": ["x", "y"] * 10, "b": ["x"] * 20}, {}),
-        (raw(), {"target": "x4"}),
         ({"a": ["x", "y"] * 10, "b": ["u", "v", "v", "u"] * 5}, {"measure": "pearson"}),
     ]
     for table, options in tables:

@@ -12,7 +12,7 @@ from bench import reference
 from bench.data import data_folder
 from hgr_jax import Scan, scan
 from hgr_jax.datasets.adult import ADULT_COLUMNS
-from hgr_jax.tables.files import read_any
+from hgr_jax.tables.files import read_table
 
 
 def path_of(name: str) -> Path:
@@ -84,7 +84,7 @@ def test_adult(tmp_path: Path) -> None:
     rows = [line.rstrip(".") for part in parts for line in part.splitlines() if line.count(",") > 9]
     file = tmp_path / "adult.csv"
     file.write_text("\n".join([",".join(ADULT_COLUMNS), *rows]))
-    frame = read_any(file)
+    frame = read_table(file)
     assert frame.rows == 48_842
     found = scan(dict(frame.columns), h=3, k=3)
     is_whole(found)

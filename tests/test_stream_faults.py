@@ -11,6 +11,7 @@ import pyarrow as pa
 import pytest
 
 import hgr_jax
+from hgr_jax._files import locked
 from hgr_jax.scanning.request import NEEDS_ROWS
 from tests.stream_support import mixed, of_batches, same
 
@@ -142,3 +143,30 @@ def test_dates_in_a_time_zone_are_no_others(tmp_path: Path) -> None:
             assert hgr_jax.scan(tmp_path, test=None).settings["rows"] == 200 * (1 + place)
     with pytest.raises(ValueError, match=r"2.parquet: column 'when' holds dates, and dates in"):
         hgr_jax.scan(tmp_path)
+
+
+def test_one_run_at_a_time_uses_a_checkpoint(parts: Path) -> None:
+    execution = hgr_jax.Execution(checkpoint=parts / "kept")
+    (parts / "kept").mkdir()
+    with locked(parts / "kept"):
+        message = r"another run uses the checkpoint in .*kept: wait for its end, or name another"
+        with pytest.raises(ValueError, match=message):
+            hgr_jax.scan(parts, test=None, execution=execution)
+    for _ in range(2):
+        assert hgr_jax.scan(parts, test=None, execution=execution).settings["rows"] == 600
+
+
+def test_columns_asked_for_that_cannot_be_used(
+    parts: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Which is known after the first pass, and said before the others."""
+    for path in parts.iterdir():
+        pd.read_parquet(path).assign(one=3.0).to_parquet(path)
+    of_batches(100, monkeypatch)
+    for options in ({"target": "one"}, {"categories": ["one"]}):
+        name = next(iter(options))
+        with pytest.raises(ValueError, match=f"{name} column 'one' cannot be used: every value"):
+            hgr_jax.scan(parts, **options)
+    sample = hgr_jax.ScanState.prepare(pd.read_parquet(parts))
+    with pytest.raises(ValueError, match="target column 'one' cannot be used"):
+        sample.update(pd.read_parquet(parts)).result(target="one")

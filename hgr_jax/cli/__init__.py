@@ -4,6 +4,6 @@
 * `main`: runs the command that the options name;
 * `options`: the options of every command;
 * `scan`, `pair`, `fair`, `predict`: what each command prints and writes;
-* `report`: makes the page of a scan, which `html` writes;
+* `inputs`: refuses columns that a command cannot compute with;
 * `outputs`: protects files of earlier runs, and shows progress.
 """

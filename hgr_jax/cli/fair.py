@@ -6,7 +6,6 @@ import dataclasses
 import functools
 import json
 import re
-import tempfile
 import textwrap
 import warnings
 from collections.abc import Mapping, Sequence
@@ -16,12 +15,13 @@ from typing import Any
 import numpy as np
 
 from hgr_jax import fairness
-from hgr_jax._files import atomic_write
+from hgr_jax._files import atomic_write, remove_file, written_together
 from hgr_jax._optional import require
 from hgr_jax._texts import first_names, shortened
 from hgr_jax._version import __version__
+from hgr_jax.cli.inputs import check_numbers
 from hgr_jax.cli.options import FairOptions
-from hgr_jax.cli.outputs import print_messages, save_picture, show_step
+from hgr_jax.cli.outputs import FAIR_FILES, print_messages, save_picture, show_step
 from hgr_jax.datasets import load_diabetes
 from hgr_jax.fairness import (
     HGR,
@@ -39,7 +39,7 @@ from hgr_jax.fairness.report import penalty_value
 from hgr_jax.plotting import plot_history
 from hgr_jax.tables.columns import Frame
 from hgr_jax.tables.faults import TableError, printable
-from hgr_jax.tables.files import read_any
+from hgr_jax.tables.files import read_table
 from hgr_jax.tables.reading import Reading
 from hgr_jax.tables.supervised import (
     SupervisedTable,
@@ -74,16 +74,16 @@ def report_training(path: Path, options: FairOptions, reading: Reading, folder: 
     if reading.columns:
         reading = dataclasses.replace(reading, columns=(*reading.columns, *needed))
     with show_step(f"reading {path}"):
-        frame = read_any(path, reading)
+        frame = read_table(path, reading)
     since, frame = frame.first_dates(), frame.in_days()
     for name in needed:
         frame.column(name)
     if options.missing_level:
         frame = with_missing_level(frame, needed)
     usable = usable_rows(frame, needed)
+    check_numbers(usable, list(usable.columns), needed=needed)
     problem = encode_supervised(usable, options.target, options.protected)
     train, test = split(problem, options)
-    _check_folder(folder)
 
     kind = "regression" if problem.classes is None else "classification"
     target, protected = printable(options.target), printable(options.protected)
@@ -95,24 +95,29 @@ def report_training(path: Path, options: FairOptions, reading: Reading, folder: 
     before, after = train_both(train, options)
     comparison = _print_comparison(before, after, train, test, options)
 
-    # Files of an earlier training would not match the new description.
-    for name in ("model.npz", "certificate.png", "predictions.png"):
-        (folder / name).unlink(missing_ok=True)
-    description = _description(after, problem, options, frame, since) | {"na": list(reading.na)}
-    with atomic_write(folder / "model.json") as partial:
-        partial.write_text(json.dumps(description, indent=2) + "\n", encoding="utf-8")
-    after.save(folder / "model.npz")
+    description = _description(after, problem, options, frame, since) | {
+        "na": list(reading.na),
+        "types": {name: reading.types[name] for name in reading.types if name in frame.columns},
+    }
     histories = {"before": before.history_.to_frame(), "after": after.history_.to_frame()}
-    frames = require("pandas", "cli").concat(histories, names=["model"])
-    with atomic_write(folder / "history.csv") as partial:
-        frames.to_csv(partial)
-    print(f"model: {folder / 'model.npz'}, its inputs in {folder / 'model.json'}")
-    print(f"history: {folder / 'history.csv'}")
-    save_picture(lambda: plot_history(after.history_), folder / "history.png")
-    if options.guarantee is not None:
-        save_picture(_certificate(after, options).plot, folder / "certificate.png")
-    if problem.levels is None:
-        save_picture(comparison.plot, folder / "predictions.png")
+    with written_together():
+        for name in FAIR_FILES:  # files of an earlier training would not match the new ones
+            remove_file(folder / name)
+        with atomic_write(folder / "model.json") as partial:
+            partial.write_text(json.dumps(description, indent=2) + "\n", encoding="utf-8")
+        after.save(folder / "model.npz")
+        with atomic_write(folder / "history.csv") as partial:
+            require("pandas", "cli").concat(histories, names=["model"]).to_csv(partial)
+        pictures = [save_picture(lambda: plot_history(after.history_), folder / "history.png")]
+        if options.guarantee is not None:
+            certificate = _certificate(after, options)
+            pictures.append(save_picture(certificate.plot, folder / "certificate.png"))
+        if problem.levels is None:
+            pictures.append(save_picture(comparison.plot, folder / "predictions.png"))
+    paths = {name: printable(str(folder / name)) for name in FAIR_FILES}
+    print(f"model: {paths['model.npz']}, its inputs in {paths['model.json']}")
+    print(f"history: {paths['history.csv']}")
+    print("\n".join(pictures))
 
 
 def _left_out(frame: Frame, usable: Frame, needed: Sequence[str]) -> str:
@@ -148,8 +153,8 @@ def report_training_demo(folder: Path) -> None:
     )
     before, after = train_both(train, options)
     comparison = _print_comparison(before, after, train, test, options, shown=("validation",))
-    save_picture(comparison.plot, folder / "fairness.png")
-    save_picture(_certificate(after, options).plot, folder / "certificate.png")
+    print(save_picture(comparison.plot, folder / "fairness.png"))
+    print(save_picture(_certificate(after, options).plot, folder / "certificate.png"))
 
 
 def split(table: SupervisedTable, options: FairOptions) -> tuple[SupervisedTable, SupervisedTable]:
@@ -313,10 +318,3 @@ def _description(
         if options.guarantee is None
         else dataclasses.asdict(_certificate(model, options)),
     }
-
-
-def _check_folder(folder: Path) -> None:
-    """Make the folder and a temporary file in it, to fail before the training."""
-    folder.mkdir(parents=True, exist_ok=True)
-    with tempfile.TemporaryFile(dir=folder):
-        pass

@@ -3,23 +3,28 @@
 from __future__ import annotations
 
 import argparse
+import contextlib
 import dataclasses
 import io
 import os
 import sys
-from typing import Any
+import traceback
+from pathlib import Path
+from typing import Any, TextIO
 
+from hgr_jax._files import WritingError, written_together
 from hgr_jax._optional import require
 from hgr_jax.cli.interrupts import leaving_on_interrupt
 from hgr_jax.cli.options import FairOptions, ScanOptions, command_parser
 from hgr_jax.tables.faults import TableError, printable
-from hgr_jax.tables.files import check_readable
+from hgr_jax.tables.packed import check_readable
 from hgr_jax.tables.reading import Reading
 from hgr_jax.tables.sources import names_several
 
 
 def main(argv: list[str] | None = None) -> int:
     """Run one command; 0 if it worked, 2 with one line on stderr if it could not, 130 on Ctrl-C."""
+    _open_closed_streams()
     options = command_parser().parse_args(argv)
     for stream in (sys.stdout, sys.stderr):
         if isinstance(stream, io.TextIOWrapper):
@@ -30,22 +35,57 @@ def main(argv: list[str] | None = None) -> int:
             sys.stdout.flush()
             return status
     except (TableError, ImportError, FloatingPointError) as error:
-        print(f"hgr-jax: error: {error}", file=sys.stderr)
-        return 2
+        return _refuse(str(error))
     except MemoryError:
-        print(
-            "hgr-jax: error: out of memory: take fewer rows or columns (--columns, --target)",
-            file=sys.stderr,
-        )
-        return 2
-    except BrokenPipeError:
-        # The reader of stdout is gone; keep the interpreter from complaining at exit.
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        return _refuse("out of memory: take fewer rows or columns (--columns, --target)")
+    except BrokenPipeError:  # the reader of stdout is gone
+        _discard(sys.stdout)
         return 1
+    except WritingError as error:
+        return _refuse(f"cannot write {error.filename}: {error.strerror}")
     except OSError as error:
-        where = f" {printable(str(error.filename))}" if error.filename else ""
-        print(f"hgr-jax: error: cannot write{where}: {error.strerror}", file=sys.stderr)
-        return 2
+        if error.filename is None:
+            _discard(sys.stdout)
+            return _refuse(f"cannot write the output: {error.strerror or error}")
+        return _refuse(f"cannot use {error.filename}: {error.strerror}")
+    except Exception as error:
+        if sys.flags.dev_mode:
+            raise
+        name, line = _last_place(error)
+        return _refuse(
+            f"this is a fault of hgr-jax, in {name}, line {line} ({type(error).__name__}: {error});"
+            " please report it; python -X dev -m hgr_jax shows more"
+        )
+
+
+def _refuse(message: str) -> int:
+    """Print why a command cannot be done in one line on stderr, and return its status."""
+    try:
+        print(f"hgr-jax: error: {printable(message)}", file=sys.stderr, flush=True)
+    except OSError:
+        _discard(sys.stderr)
+    return 2
+
+
+def _open_closed_streams() -> None:
+    """Open the streams with which a process was started closed, which Python leaves None."""
+    for name in ("stdout", "stderr"):
+        if getattr(sys, name) is None:
+            setattr(sys, name, open(os.devnull, "w"))  # noqa: SIM115 - until the process ends
+
+
+def _discard(stream: TextIO) -> None:
+    """Discard what a stream still holds, of which the interpreter would complain at exit."""
+    with contextlib.suppress(OSError, ValueError):
+        os.dup2(os.open(os.devnull, os.O_WRONLY), stream.fileno())
+
+
+def _last_place(error: Exception) -> tuple[str, int]:
+    """Return the file, within the package, and the line in it from which an error came."""
+    package = Path(__file__).parents[1]
+    frames = traceback.extract_tb(error.__traceback__)
+    place = next(f for f in reversed(frames) if package in Path(f.filename).parents)
+    return str(Path(place.filename).relative_to(package)), place.lineno or 0
 
 
 def _run(options: argparse.Namespace) -> int:
@@ -56,55 +96,69 @@ def _run(options: argparse.Namespace) -> int:
 
     import jax
 
-    from hgr_jax.cli import outputs
+    from hgr_jax.cli import outputs, pair, scan
 
-    inputs = [getattr(options, name) for name in ("model", "file") if hasattr(options, name)]
+    reading = _options_of(options, Reading)
+    if options.command == "predict":
+        return _predict(options, reading)
+    inputs = [options.file] if hasattr(options, "file") else []
     for path in inputs:
         if options.command != "scan" or not names_several(path):
             check_readable(path)
-    if options.command in outputs.WRITTEN:
-        written = [options.out / name for name in outputs.WRITTEN[options.command]]
-        for path in written:
-            outputs.check_not_read(path, inputs, another="folder")
-        if not options.force:
-            outputs.check_absent(written, "of an earlier run", "folder")
-    reading = _options_of(options, Reading)
+    outputs.check_folder(options.out)
+    for name in outputs.WRITTEN[options.command]:
+        outputs.check_not_read(options.out / name, inputs, another="folder")
+    for name in outputs.WRITTEN[options.command]:
+        what, another = "of an earlier run", "folder"
+        outputs.check_replaceable(options.out / name, what, another, force=options.force)
     if options.command == "fair":
         from hgr_jax.cli import fair
 
         chosen = _options_of(options, FairOptions)
         fair.report_training(options.file, chosen, reading, options.out)
         return 0
-    if options.command == "predict":
-        from hgr_jax.cli import predict
 
-        if options.out:
-            outputs.check_not_read(options.out, [*inputs, predict.description_of(options.model)])
-            if not options.force:
-                outputs.check_absent([options.out], "there already", "file")
-        predict.report_predictions(options.model, options.file, reading, options.out)
-        return 0
-
-    from hgr_jax.cli import pair, scan
-
-    with jax.enable_x64(True):
-        if options.command == "demo":
-            pair.report_scan_demo(_options_of(options, ScanOptions), options.out)
-        elif options.command == "scan":
-            chosen = _options_of(options, ScanOptions)
-            scan.report_file(options.file, chosen, options.out, reading)
-        else:
-            columns = (options.column_a, options.column_b)
-            chosen = _options_of(options, ScanOptions)
-            pair.report_pair(options.file, columns, chosen, options.out, reading)
+    chosen = _options_of(options, ScanOptions)
     if options.command == "demo":
         from hgr_jax.cli import fair
 
-        fair.report_training_demo(options.out)
+        with written_together():
+            with jax.enable_x64(True):
+                pair.report_scan_demo(chosen, options.out)
+            fair.report_training_demo(options.out)
+    else:
+        with jax.enable_x64(True):
+            if options.command == "scan":
+                scan.report_file(options.file, chosen, options.out, reading)
+            else:
+                columns = (options.column_a, options.column_b)
+                pair.report_pair(options.file, columns, chosen, options.out, reading)
+    if chosen.open:
+        outputs.open_in_browser(options.out / "report.html")
+    return 0
+
+
+def _predict(options: argparse.Namespace, reading: Reading) -> int:
+    """Run ``hgr-jax predict``."""
+    from hgr_jax.cli import outputs, predict
+
+    inputs, out = [options.model, options.file], options.out
+    for path in inputs:
+        check_readable(path)
+    if out in (Path(outputs.STANDARD_STREAM), Path("/dev/stdout")):
+        out = None
+    if out is not None and not outputs.is_stream(out):
+        outputs.check_folder(out.parent)
+        outputs.check_not_read(out, [*inputs, predict.description_of(options.model)])
+        outputs.check_replaceable(out, "there already", "file", force=options.force)
+    predict.report_predictions(options.model, options.file, reading, out)
     return 0
 
 
 def _options_of(options: argparse.Namespace, kind: Any) -> Any:
     """Return the options that are fields of a dataclass, as an instance of it."""
     names = [field.name for field in dataclasses.fields(kind) if hasattr(options, field.name)]
-    return kind(**{name: getattr(options, name) for name in names})
+    try:
+        return kind(**{name: getattr(options, name) for name in names})
+    except ValueError as error:
+        raise TableError(str(error)) from None

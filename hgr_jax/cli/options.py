@@ -12,6 +12,7 @@ from typing import Any, NoReturn
 from hgr_jax._checks import MAX_DEGREE
 from hgr_jax._version import __version__
 from hgr_jax.tables.faults import printable
+from hgr_jax.tables.reading import TYPES
 
 _FILES = {
     "bash": "_shtab_compgen_files",
@@ -275,10 +276,10 @@ def command_parser() -> argparse.ArgumentParser:
         ),
     )
     text = "model.npz of `hgr-jax fair`, with model.json beside it, or a file of `save`"
-    _add_path(predict, "model", _FILES, type=Path, metavar="MODEL", help=text)
+    _add_path(predict, "model", _FILES, type=_path, metavar="MODEL", help=text)
     _add_file(predict)
     _add_reading(predict)
-    text = "file for the predictions (default: they are printed)"
+    text = "file for the predictions (default, and -: they are printed)"
     _add_path(predict, "--out", _FILES, type=_path, metavar="CSV", help=text)
     predict.add_argument("--force", action="store_true", help="write over the file of --out")
 
@@ -325,8 +326,11 @@ def _add_path(
 
 
 def _add_file(command: argparse.ArgumentParser, *, also: str = "") -> None:
-    text = "CSV, Parquet, Feather, JSON or .xlsx, perhaps in .gz or .zip; - for standard input"
-    _add_path(command, "file", _FILES, type=Path, metavar="FILE", help=text + also)
+    text = (
+        "CSV, JSON, Parquet, Feather, a workbook (.xlsx, .ods), a database (SQLite, DuckDB),"
+        " SPSS, Stata or SAS, perhaps in .gz or .zip; - for standard input"
+    )
+    _add_path(command, "file", _FILES, type=_path, metavar="FILE", help=text + also)
 
 
 def _add_out(
@@ -339,29 +343,71 @@ def _add_out(
         command.add_argument("--force", action="store_true", help=text)
 
 
+class _Types(argparse.Action):
+    """Collect ``COLUMN=TYPE`` in a mapping."""
+
+    def __call__(self, parser: Any, namespace: Any, values: Any, option: Any = None) -> None:
+        """Add columns to those of earlier options."""
+        types = dict(getattr(namespace, self.dest))
+        for value in values:
+            column, equals, kind = value.rpartition("=")
+            if not equals or kind not in TYPES:
+                expected = f"COLUMN=TYPE with a type of {', '.join(TYPES)}"
+                raise argparse.ArgumentError(self, f"expected {expected}, got {value!r}")
+            types[column] = kind
+        setattr(namespace, self.dest, types)
+
+
+_TEXT_OPTIONS: Mapping[str, tuple[str, str]] = {
+    "delimiter": ("MARK", "character between values; a space for columns apart by spaces"),
+    "decimal": ("POINT", "decimal point of all numbers: . or ,"),
+    "thousands": ("MARK", "mark between thousands: . or , (the other one is the decimal point)"),
+    "encoding": ("NAME", "encoding of the text, such as cp1250 or latin-1"),
+    "comment": ("MARK", "character with which lines begin that are no rows"),
+    "sheet": ("NAME", "sheet of a workbook, by name or by its position from 1"),
+    "table": ("NAME", "table of a database, or key of a list of records in JSON"),
+}
+_NUMBER_OPTIONS: Mapping[str, str] = {
+    "header": "line of the names, from 1",
+    "skip": "number of first lines to leave out",
+    "footer": "number of last lines to leave out; 0 keeps notes and totals",
+}
+"""Options of `Reading` that are found out from the file, unless they are given."""
+
+
 def _add_reading(command: argparse.ArgumentParser, columns: str | None = None) -> None:
     """Add the options of `Reading`; those of columns only with a help text for them."""
-    command.set_defaults(columns=[], drop=[])
+    command.set_defaults(columns=[], drop=[], header=True, skip=0)
     several = functools.partial(command.add_argument, action="extend", nargs="+", default=[])
     if columns is not None:
         several("--columns", metavar="COLUMN", help=columns)
         several("--drop", metavar="COLUMN", help="columns to ignore")
-    command.add_argument(
+    group = command.add_argument_group("how the file is read (default: as it looks)")
+    group.add_argument(
         "--na",
         action="append",
         default=[],
         metavar="TEXT",
         help="a text that stands for a missing value, beside the usual ones; may be given again",
     )
-    command.add_argument(
-        "--decimal",
-        choices=(".", ","),
-        metavar="POINT",
-        help="decimal point of all numbers: . or , (default: inferred)",
+    group.add_argument(
+        "--types",
+        action=_Types,
+        nargs="+",
+        default={},
+        metavar="COLUMN=TYPE",
+        help=f"what columns are: {', '.join(TYPES)} (dmy, mdy: dates; id: left out)",
     )
-    command.add_argument(
+    for name, (metavar, text) in _TEXT_OPTIONS.items():
+        choices = (".", ",") if name in ("decimal", "thousands") else None
+        group.add_argument(f"--{name}", metavar=metavar, help=text, choices=choices)
+    for name, text in _NUMBER_OPTIONS.items():
+        least = int(name == "header")
+        parse = functools.partial(_positive, least=least)
+        group.add_argument(f"--{name}", metavar="N", help=text, type=parse)
+    group.add_argument(
         "--no-header",
         dest="header",
         action="store_false",
-        help="the first line is data; columns are called 'column 1', 'column 2', ...",
+        help="the file has no names; columns are called 'column 1', 'column 2', ...",
     )

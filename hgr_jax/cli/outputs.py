@@ -5,12 +5,14 @@ from __future__ import annotations
 import contextlib
 import io
 import itertools
+import os
 import sys
 import webbrowser
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, TextIO
 
+from hgr_jax._files import FILE, FOLDER, STREAMS, kind_of_place, naming_file
 from hgr_jax._texts import first_names, grouped, shortened
 from hgr_jax.plotting import save_figure
 from hgr_jax.tables.faults import TableError, printable
@@ -27,12 +29,16 @@ FAIR_FILES = (
     "predictions.png",
     "certificate.png",
 )
-WRITTEN = {
+WRITTEN: dict[str, Sequence[str]] = {
     "scan": SCAN_FILES,
+    "pair": (),  # each picture has another name
     "demo": (*SCAN_FILES, "top_pair.png", "fairness.png", "certificate.png"),
     "fair": FAIR_FILES,
 }
 """Files that each command may write into its folder."""
+
+STANDARD_STREAM = "-"
+"""The name, among those of files, of standard input and output."""
 
 MAX_STEP_WIDTH = 78
 
@@ -40,23 +46,53 @@ MAX_NAME_WIDTH = 32
 """Largest number of letters of a name in a table."""
 
 
-def check_absent(paths: Iterable[Path], what: str, another: str) -> None:
-    """Raise a TableError if a file exists; ``what`` and ``another`` are for the message."""
-    for path in paths:
-        if path.exists():
-            raise TableError(
-                f"{printable(str(path))} is {what}: write to another {another} by --out, or over it"
-                " by --force"
-            )
+def is_stream(out: Path) -> bool:
+    """Return whether an output is a pipe or a device, which is written to as it is."""
+    with naming_file(out):
+        return kind_of_place(out) in STREAMS
+
+
+def check_folder(folder: Path) -> None:
+    """Raise a TableError unless a folder is there, or can be made, and files can be made in it."""
+    with naming_file(folder):
+        places = [folder, *folder.parents]
+        place = next(place for place in places if kind_of_place(place) or place == places[-1])
+        kind = kind_of_place(place)
+    if kind != FOLDER:
+        which = "it" if place == folder else printable(str(place))
+        raise TableError(f"cannot write to {printable(str(folder))}: {which} is a {kind}")
+    if not os.access(place, os.W_OK | os.X_OK):
+        reason = f"no permission to write in {printable(str(place))}"
+        raise TableError(f"cannot write to {printable(str(folder))}: {reason}")
+
+
+def check_replaceable(path: Path, what: str, another: str, *, force: bool) -> None:
+    """Raise a TableError unless nothing is at a path, or a file that may be replaced.
+
+    ``what`` and ``another`` are for the message.
+    """
+    with naming_file(path):
+        kind = kind_of_place(path)
+    if kind not in ("", FILE):
+        raise TableError(
+            f"{printable(str(path))} is a {kind}, which no file replaces: write to another"
+            f" {another} by --out"
+        )
+    if os.path.lexists(path) and not force:
+        raise TableError(
+            f"{printable(str(path))} is {what}: write to another {another} by --out, or over it by"
+            " --force"
+        )
 
 
 def check_not_read(out: Path, read: Sequence[Path], another: str = "file") -> None:
     """Raise a TableError if a file to be written is also read."""
     for path in read:
-        if str(path) == "-":
+        if str(path) == STANDARD_STREAM:
             continue
-        both_exist = out.exists() and path.exists()  # then `samefile` follows links
-        if out.samefile(path) if both_exist else out.resolve() == path.resolve():
+        if os.path.realpath(out) == os.path.realpath(path) or (
+            out.exists() and path.exists() and out.samefile(path)  # two names of one file
+        ):
             raise TableError(
                 f"{printable(str(out))} is read, or may be, as {printable(str(path))}: write to"
                 f" another {another} by --out"
@@ -66,7 +102,7 @@ def check_not_read(out: Path, read: Sequence[Path], another: str = "file") -> No
 def unused_path(path: Path) -> Path:
     """Return the first of the path, ``name-2``, ``name-3``, ... that does not exist."""
     others = (path.with_stem(f"{path.stem}-{i}") for i in itertools.count(2))
-    return next(p for p in itertools.chain([path], others) if not p.exists())
+    return next(p for p in itertools.chain([path], others) if not os.path.lexists(p))
 
 
 def print_messages(label: str, messages: Mapping[str, str], file: TextIO | None = None) -> None:
@@ -90,12 +126,11 @@ def show_step(text: str) -> Iterator[None]:
         print(f"\r{' ' * len(line)}\r", end="", file=sys.stderr, flush=True)
 
 
-def save_picture(draw: Callable[[], Figure], path: Path) -> None:
-    """Draw a picture and save it by `save_figure`, and show this step."""
-    # Print the message of `save_figure` after the line of the step is cleared.
+def save_picture(draw: Callable[[], Figure], path: Path) -> str:
+    """Draw a picture and save it by `save_figure`, show this step, and return what it prints."""
     with show_step(f"drawing {path.name}"), contextlib.redirect_stdout(io.StringIO()) as message:
         save_figure(draw(), path)
-    print(message.getvalue(), end="")
+    return printable(message.getvalue().strip())
 
 
 def open_in_browser(page: Path) -> None:

@@ -15,10 +15,12 @@ from numpy.typing import NDArray
 
 from hgr_jax._arrays import Floats
 from hgr_jax._optional import require
+from hgr_jax.cli.inputs import check_numbers
 from hgr_jax.cli.options import ScanOptions
 from hgr_jax.cli.outputs import print_messages, save_picture, unused_path
 from hgr_jax.cli.scan import report_scan
 from hgr_jax.core.fits import KBFit, Status
+from hgr_jax.core.ranks import LEAST_ROWS
 from hgr_jax.inference.independence import independence_test
 from hgr_jax.inference.resampling import cross_fitted
 from hgr_jax.measures import hgr_fit, kb, kb_fit, sk_fit, spearman
@@ -29,9 +31,10 @@ from hgr_jax.scanning.findings import pvalue_as_text, spearman_interval
 from hgr_jax.scanning.remarks import ExaminedPair, RemarkFinder
 from hgr_jax.scanning.request import Categories
 from hgr_jax.scanning.result import Scan
-from hgr_jax.tables.columns import Category, Frame
+from hgr_jax.tables.columns import Frame
 from hgr_jax.tables.faults import TableError, printable
-from hgr_jax.tables.files import read_any
+from hgr_jax.tables.files import read_table
+from hgr_jax.tables.levels import Category
 from hgr_jax.tables.reading import Reading
 
 MIN_ROWS_TO_SPLIT = 20
@@ -73,7 +76,8 @@ def report_scan_demo(settings: ScanOptions, folder: Path) -> None:
     fit = _fit_columns(a, b, settings.h, settings.k)
     _print_transformations(fit, (first.a, first.b), a, b)
     print()
-    save_picture(lambda: plot_fit(fit, a, b, names=(first.a, first.b)), folder / "top_pair.png")
+    names = (first.a, first.b)
+    print(save_picture(lambda: plot_fit(fit, a, b, names=names), folder / "top_pair.png"))
 
 
 def report_pair(
@@ -90,10 +94,11 @@ def report_pair(
     """
     h, k = options.h, options.k
     reading = dataclasses.replace(reading, columns=(*names, *options.given))
-    frame = read_any(path, reading).in_days()
+    frame = read_table(path, reading).in_days()
     for name in names:
         if frame.missing(name).all():
             raise TableError(f"{frame.source}: every value of column {name!r} is missing")
+    check_numbers(frame, (*names, *options.given), needed=names)
     if options.given:
         _report_given(frame, names, options)
         return
@@ -103,8 +108,10 @@ def report_pair(
     a, b = map(frame.column, names)
     usable = np.isfinite(a) & np.isfinite(b)
     a, b, rows = a[usable], b[usable], int(usable.sum())
-    _print_heading(frame, names, rows, "number", frame.notes)
+    _check_rows_of(frame, names, rows, "number", LEAST_ROWS if h is None and k is None else 2)
     fit = _fit_columns(a, b, h, k)
+    drawn = _save_fit(fit, a, b, names, folder)  # before printing: it may not be possible
+    _print_heading(frame, names, rows, frame.notes)
     if isinstance(fit, HGRFit):
         test = independence_test(a, b)
         # 0 is in the interval exactly where this test does not reject.
@@ -130,8 +137,12 @@ def report_pair(
     if names[0] != names[1]:
         _print_remarks(scan(_columns_of(frame, names)), names)
     _print_transformations(fit, [printable(name) for name in names], a, b)
-    print()
-    save_picture(lambda: plot_fit(fit, a, b, names=names), unused_path(folder / "pair.png"))
+    print(f"\n{drawn}")
+
+
+def _save_fit(fit: HGRFit | KBFit, a: Floats, b: Floats, names: Sequence[str], folder: Path) -> str:
+    """Save the picture of a pair under a new name, and return the line that says where."""
+    return save_picture(lambda: plot_fit(fit, a, b, names=names), unused_path(folder / "pair.png"))
 
 
 def _columns_of(frame: Frame, names: Sequence[str]) -> Frame:
@@ -143,7 +154,8 @@ def _report_given(frame: Frame, names: tuple[str, str], options: ScanOptions) ->
     given, h, k = options.given, options.h, options.k
     result = _scan_of(frame, (*names, *given), options)
     rows = int(result.n_obs[0, 1])
-    _print_heading(frame, names, rows, "value", result.notes)
+    _check_rows_of(frame, names, rows, "value")
+    _print_heading(frame, names, rows, result.notes)
     pair = result[names]
     words = f"given {', '.join(map(printable, given))}"
     _print_measure(_measure_of(h, k), pair.correlation, words)
@@ -165,13 +177,16 @@ def _scan_of(frame: Frame, names: Sequence[str], options: ScanOptions) -> Scan:
         raise TableError(
             f"{frame.source}: expected columns that differ, got {', '.join(map(printable, names))}"
         )
-    result = scan(
-        _columns_of(frame, names),
-        h=options.h,
-        k=options.k,
-        given=list(options.given) or None,
-        categories=Categories(missing="level" if options.missing_level else None),
-    )
+    try:
+        result = scan(
+            _columns_of(frame, names),
+            h=options.h,
+            k=options.k,
+            given=list(options.given) or None,
+            categories=Categories(missing="level" if options.missing_level else None),
+        )
+    except ValueError as error:
+        raise TableError(f"{frame.source}: {error}") from error
     for name, reason in result.skipped.items():
         if name not in options.given:
             raise TableError(f"{frame.source}: column {name!r} cannot be used: {printable(reason)}")
@@ -241,17 +256,20 @@ def _report_categories(
     """Report a pair with a category, as `report_pair` does."""
     h, k = options.h, options.k
     result = _scan_of(frame, names, options)
-    _print_heading(frame, names, int(result.n_obs[0, 1]), "value", result.notes)
+    rows = int(result.n_obs[0, 1])
+    _check_rows_of(frame, names, rows, "value")
+    fit = result.fit(*names)
+    a, b = (result.values(name) for name in names)
+    present = np.isfinite(a) & np.isfinite(b)
+    a, b = a[present], b[present]
+    drawn = _save_fit(fit, a, b, names, folder)
+    _print_heading(frame, names, rows, result.notes)
     interval = "95% interval {:.3f} to {:.3f}".format(*result.interval(*names))
     is_hgr = result.settings["measure"] == "hgr" and "nan" not in interval
     _print_measure(_measure_of(h, k), result.correlation[0, 1], interval if is_hgr else "")
     print(f"{'p-value':<12} {pvalue_as_text(result.pvalue[0, 1])}   of independence")
     print()
     _print_remarks(result, names)
-    fit = result.fit(*names)
-    a, b = (result.values(name) for name in names)
-    present = np.isfinite(a) & np.isfinite(b)
-    a, b = a[present], b[present]
     for letter, transform, name, column in zip("fg", (fit.f, fit.g), names, (a, b), strict=True):
         category = result.category(name)
         if category is None:
@@ -266,19 +284,22 @@ def _report_categories(
             print(f"  {height:>7.3f}  {label}")
         if len(labels) > LEVELS_LISTED:
             print(f"  ... and {len(labels) - LEVELS_LISTED:,} other levels")
-    print()
-    save_picture(lambda: plot_fit(fit, a, b, names=names), unused_path(folder / "pair.png"))
+    print(f"\n{drawn}")
 
 
-def _print_heading(
-    frame: Frame, names: Sequence[str], rows: int, value: str, notes: Mapping[str, str]
+def _check_rows_of(
+    frame: Frame, names: Sequence[str], rows: int, value: str, least: int = 2
 ) -> None:
-    """Print the names, the number of usable rows and the notes; raise for fewer than two rows."""
-    if rows < 2:
+    """Raise for too few usable rows."""
+    if rows < least:
         raise TableError(
             f"{frame.source} has {rows} row(s) with a {value} in both {names[0]!r} and"
-            f" {names[1]!r}; at least 2 are needed"
+            f" {names[1]!r}; at least {least} are needed"
         )
+
+
+def _print_heading(frame: Frame, names: Sequence[str], rows: int, notes: Mapping[str, str]) -> None:
+    """Print the names, the number of usable rows and the notes."""
     dropped = frame.rows - rows
     left_out = f", {dropped} with a missing or infinite value left out" if dropped else ""
     print(f"{printable(names[0])} and {printable(names[1])}: {rows} rows{left_out}")

@@ -5,6 +5,7 @@ from __future__ import annotations
 import dataclasses
 import json
 import sys
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -12,13 +13,13 @@ import numpy as np
 
 from hgr_jax._files import atomic_write
 from hgr_jax._optional import require
-from hgr_jax.cli.outputs import escape_formula, print_messages
+from hgr_jax.cli.outputs import escape_formula, is_stream, print_messages
 from hgr_jax.fairness.estimators import load_model
 from hgr_jax.tables.faults import TableError, printable
-from hgr_jax.tables.files import read_any
+from hgr_jax.tables.files import read_table
+from hgr_jax.tables.kinds import form_of
 from hgr_jax.tables.reading import Reading
 from hgr_jax.tables.supervised import encode_inputs
-from hgr_jax.tables.texts import form_of
 
 
 def report_predictions(model: Path, path: Path, reading: Reading, out: Path | None) -> None:
@@ -29,9 +30,15 @@ def report_predictions(model: Path, path: Path, reading: Reading, out: Path | No
     if reading.decimal:
         forms = {name: form.with_point(reading.decimal) for name, form in forms.items()}
     names = tuple(dict.fromkeys(name for name, _ in inputs))
-    frame = read_any(
+    frame = read_table(
         path,
-        dataclasses.replace(reading, columns=names, forms=forms, na=(*trained.na, *reading.na)),
+        dataclasses.replace(
+            reading,
+            columns=names,
+            forms=forms,
+            na=(*trained.na, *reading.na),
+            types={**trained.types, **reading.types},
+        ),
     )
     if not inputs:  # fitted to an array without names: take all columns in order
         inputs = [(name, None) for name in frame.columns]
@@ -41,7 +48,10 @@ def report_predictions(model: Path, path: Path, reading: Reading, out: Path | No
                 f" an array of {fitted.n_features_in_}, in whose order they are taken"
             )
     x, level_notes = encode_inputs(frame, inputs, since, forms)
-    predicted = _predicted_rows(fitted, x)
+    try:
+        predicted = _predicted_rows(fitted, x)
+    except ValueError as error:  # numbers far beyond those of the training
+        raise TableError(f"{frame.source}: {error}") from error
 
     without_form = [name for name, level in inputs if level is None and name not in forms]
     if without_form and trained.columns:  # trained by an earlier version
@@ -59,7 +69,8 @@ def report_predictions(model: Path, path: Path, reading: Reading, out: Path | No
         return
     with atomic_write(out) as partial:
         predicted.to_csv(partial, **text)
-    print(f"predictions: {printable(str(out))}")
+    if not is_stream(out):  # else what reads it may print it too
+        print(f"predictions: {printable(str(out))}")
 
 
 def description_of(model: Path) -> Path:
@@ -84,21 +95,30 @@ def _inputs_of(
 ) -> tuple[list[tuple[str, str | None]], dict[str, str], Reading]:
     """Return a model's inputs with levels, the first dates of columns, and their reading."""
     path_of_inputs = description_of(path)
-    if not path_of_inputs.is_file():
+    if not path_of_inputs.exists():
         names = getattr(fitted, "feature_names_in_", ())
         return [(str(name), None) for name in names], {}, Reading()
     try:
         description = json.loads(path_of_inputs.read_text(encoding="utf-8"))
-        inputs = [(str(entry["column"]), entry.get("level")) for entry in description["inputs"]]
+        inputs = [(entry["column"], entry.get("level")) for entry in description["inputs"]]
+        _check_inputs(inputs)
         dates = description.get("since", {})
         since = {str(name): str(np.datetime64(first)) for name, first in dates.items()}
         forms = description.get("forms", {})
         trained = Reading(
             na=[str(text) for text in description.get("na", [])],
             columns=[name for name, _ in inputs],
+            types={
+                str(name): str(kind)
+                for name, kind in description.get("types", {}).items()
+                if any(name == column for column, _ in inputs)
+            },
             forms={str(name): form_of(form) for name, form in forms.items()},
         )
-    except (ValueError, KeyError, TypeError, AttributeError) as error:
+    except OSError as error:
+        reason = f"cannot read {printable(str(path_of_inputs))}: {error.strerror}"
+        raise TableError(reason) from None
+    except (ValueError, LookupError, TypeError, AttributeError, RecursionError) as error:
         raise TableError(
             f"{printable(str(path_of_inputs))} does not say what the inputs of the model are"
             f" ({type(error).__name__}: {printable(str(error))})"
@@ -109,6 +129,18 @@ def _inputs_of(
             f" {printable(str(path))} has {fitted.n_features_in_}: they are not of one training"
         )
     return inputs, since, trained
+
+
+def _check_inputs(inputs: Sequence[tuple[Any, Any]]) -> None:
+    """Raise unless inputs are columns of numbers, and levels of columns of text, once each."""
+    if not all(isinstance(name, str) and isinstance(level, str | None) for name, level in inputs):
+        raise TypeError("a column or a level is no text")
+    numbers, of_levels = (
+        [name for name, level in inputs if (level is None) == is_number]
+        for is_number in (True, False)
+    )
+    if len(set(inputs)) < len(inputs) or set(numbers) & set(of_levels):
+        raise ValueError("a column is an input twice")
 
 
 def _predicted_rows(fitted: Any, x: Any) -> Any:

@@ -12,13 +12,12 @@ from typing import Any
 import jax
 import numpy as np
 
-from hgr_jax._files import atomic_write
+from hgr_jax._files import atomic_write, remove_file, written_together
 from hgr_jax._texts import counted, shortened
 from hgr_jax.cli.options import ScanOptions
 from hgr_jax.cli.outputs import (
     MAX_NAME_WIDTH,
     escape_formula,
-    open_in_browser,
     print_messages,
     save_picture,
     show_step,
@@ -77,8 +76,6 @@ def report_scan(
     table: Any, title: str, settings: ScanOptions, folder: Path, reading: Reading | None = None
 ) -> Scan:
     """Scan a file or a table in memory, and report as `report_file` does."""
-    if folder.exists() and not folder.is_dir():
-        raise TableError(f"cannot write to {printable(str(folder))}: it is a file")
     if settings.keep is not None and settings.given:
         raise TableError("--keep is for scans without --given: leave one of them out")
     try:
@@ -102,25 +99,26 @@ def report_scan(
     with show_step("examining the first pairs"):
         findings = result.findings(settings.top or FINDINGS, min_rows=settings.min_rows)
     # Write before printing: a reader such as `head` may close stdout early.
-    with show_step("writing pairs.csv, pairs.parquet and scan.npz"):
-        _write_pairs(result, settings.order, folder)
-        result.save(folder / "scan.npz")
-    page, picture = folder / "report.html", folder / "heat_map.png"
-    with show_step("writing report.html"):
-        write_html(as_report(result, title, findings, columns, by=settings.order), page)
+    page, picture, drawn = folder / "report.html", folder / "heat_map.png", ""
+    with written_together():
+        with show_step("writing pairs.csv, pairs.parquet and scan.npz"):
+            _write_pairs(result, settings.order, folder)
+            result.save(folder / "scan.npz")
+        with show_step("writing report.html"):
+            write_html(as_report(result, title, findings, columns, by=settings.order), page)
+        if len(result) and not settings.json:
+            drawn = save_picture(result.plot, picture)
+        else:
+            remove_file(picture)  # of an earlier scan
     if settings.json:
         print(json.dumps(_as_json(result, title, findings, folder), indent=1, allow_nan=False))
         return result
     _print_scan(result, title, findings, settings)
-    if len(result):
-        save_picture(result.plot, picture)
-    else:  # remove the picture of an earlier scan
-        picture.unlink(missing_ok=True)
+    if drawn:
+        print(drawn)
     kept = "pairs that were kept" if "top" in result.settings else "all pairs"
     print(f"{kept}: {printable(str(folder / 'pairs.csv'))} (and .parquet, scan.npz)")
     print(f"open in a browser: {printable(str(page))}")
-    if settings.open:
-        open_in_browser(page)
     return result
 
 

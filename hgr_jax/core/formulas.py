@@ -149,9 +149,9 @@ def _expansion_error(
     unit: Floats,
 ) -> float:
     """Return the largest error of an expansion near the nodes and where values are moderate."""
-    nodes = _points_at_nodes(encoder, side, frames)
-    near = points * unit[:, None] + shift[:, None]
     with np.errstate(all="ignore"):  # the region may reach beyond the largest number
+        nodes = _points_at_nodes(encoder, side, frames)
+        near = points * unit[:, None] + shift[:, None]
         x = np.concatenate([nodes, near], axis=1).astype(np.asarray(side.coefficients).dtype)
         value = _evaluate_in_dtype(encoder, side, x)
         u = (x.astype(np.float64) - shift[:, None]) / unit[:, None]

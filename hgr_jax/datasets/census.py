@@ -9,9 +9,9 @@ import numpy as np
 from hgr_jax.datasets.dataset import Dataset, encoded, from_columns
 from hgr_jax.datasets.download import fetch
 from hgr_jax.tables.faults import TableError
-from hgr_jax.tables.files import read_any
+from hgr_jax.tables.files import read_table
+from hgr_jax.tables.number_texts import is_number
 from hgr_jax.tables.reading import Reading
-from hgr_jax.tables.texts import is_number
 
 # fmt: off
 CENSUS_COLUMNS = (
@@ -80,7 +80,7 @@ def load_census(
 
 
 def _prepare_table(path: Path, name: str, identifier: str) -> Dataset:
-    frame = read_any(path, Reading(columns=(identifier, *CENSUS_COLUMNS, *DROPPED)))
+    frame = read_table(path, Reading(columns=(identifier, *CENSUS_COLUMNS, *DROPPED)))
     for column in frame.columns:  # the published file gives rise to no notes
         if column in frame.notes:
             raise TableError(f"{frame.source}: column {column!r}: {frame.notes[column]}")

@@ -11,8 +11,8 @@ from numpy.typing import NDArray
 
 from hgr_jax._optional import require
 from hgr_jax._texts import near_matches
-from hgr_jax.tables.columns import encode_texts
 from hgr_jax.tables.faults import listed
+from hgr_jax.tables.levels import encode_texts
 
 if TYPE_CHECKING:
     import pandas

@@ -53,10 +53,13 @@ def read_checkpoint(
         raise CheckpointError(f"cannot read the checkpoint {path}: {error}") from error
     except ValueError as error:
         raise CheckpointError(f"{error}; remove the file to start anew") from error
-    before = settings["description"]
-    different = [name for name, value in description.items() if before.get(name) != value]
     leaves, structure = jax.tree.flatten(like)
-    stored = [arrays.pop(f"leaf {i}") for i in range(settings["leaves"])]
+    try:
+        before, notes = dict(settings["description"]), dict(settings["notes"])
+        stored = [arrays.pop(f"leaf {i}") for i in range(settings["leaves"])]
+    except (LookupError, TypeError, ValueError) as error:
+        raise CheckpointError(f"{path} is damaged; remove the file to start anew") from error
+    different = [name for name, value in description.items() if before.get(name) != value]
     if not different and [a.shape for a in stored] != [_host_array(a).shape for a in leaves]:
         different = ["the arrays of its optimiser or its penalties"]
     if different:
@@ -66,7 +69,7 @@ def read_checkpoint(
         )
     restored = [_as_leaf(array, leaf) for array, leaf in zip(stored, leaves, strict=True)]
     columns = {name.removeprefix("column "): array for name, array in arrays.items()}
-    return jax.tree.unflatten(structure, restored), columns, settings["notes"]
+    return jax.tree.unflatten(structure, restored), columns, notes
 
 
 def _host_array(leaf: Any) -> NDArray[Any]:

@@ -13,13 +13,14 @@ from jax import Array
 from jax.typing import DTypeLike
 from numpy.typing import ArrayLike, NDArray
 
+from hgr_jax._arrays import LARGEST_NUMBER, in_unit, size_fault
 from hgr_jax._checks import check_fraction
 from hgr_jax._forks import refuse_forked
 from hgr_jax._optional import require
 from hgr_jax._texts import near_matches
 from hgr_jax.fairness.penalties import Penalty
 from hgr_jax.fairness.statistics import NAMED_STATISTICS, name_of
-from hgr_jax.tables.columns import Category, encode_by_levels, encode_texts
+from hgr_jax.tables.levels import Category, encode_by_levels, encode_texts
 
 Protected = Any
 """An array, Series, frame or mapping of attributes; or names or positions of columns of X."""
@@ -330,6 +331,7 @@ def attribute_numbers(name: str, z: NDArray[Any]) -> NDArray[np.float64]:
     if _is_text(z):
         return encode_texts(levels_of(name, z)).one_hot()
     z = numbers(name, z)
+    check_squares(name, z)
     if z.ndim == 2 and not is_one_hot(z):
         raise ValueError(
             f"{name} of shape {z.shape} must be one-hot, a single 1 in every row: the levels of one"
@@ -338,10 +340,17 @@ def attribute_numbers(name: str, z: NDArray[Any]) -> NDArray[np.float64]:
     return z
 
 
+def check_squares(name: str, values: NDArray[Any]) -> None:
+    """Raise a ValueError for numbers whose squares overflow or vanish."""
+    if fault := size_fault(values):
+        raise ValueError(f"{name} must be in another unit, as squares are needed: {fault}.")
+
+
 def numbers(name: str, values: Any, dtype: DTypeLike = np.float64) -> NDArray[Any]:
     """Return values as finite numbers of ``dtype``, or raise with the place of the first other."""
     refuse_forked()
     array = np.asarray(values)
+    largest = min(LARGEST_NUMBER, float(jnp.finfo(dtype).max))
     try:
         if array.dtype.kind not in "fiubOUS":
             raise TypeError
@@ -352,25 +361,23 @@ def numbers(name: str, values: Any, dtype: DTypeLike = np.float64) -> NDArray[An
             f"{name} must hold real numbers; got dtype {array.dtype}."
             " Encode categories as numbers or one-hot columns first."
         ) from None
-    wrong = ~np.isfinite(array)
+    # Comparing copies nothing; NaN compares false.
+    wrong = ~((array <= largest) & (array >= -largest))
     if wrong.any():
         where = ", ".join(map(str, np.argwhere(wrong)[0]))
         raise ValueError(
-            f"{name} has {int(wrong.sum())} value(s) that are NaN, infinite or too large for"
-            f" {np.dtype(dtype).name}, the first at ({where}); {ADVICE}"
+            f"{name} has {int(wrong.sum())} value(s) that are NaN, infinite or larger than"
+            f" {largest:.3g}, the first at ({where}); {ADVICE}"
         )
     return array
 
 
 def standardisation(x: NDArray[Any]) -> tuple[NDArray[Any], NDArray[Any]]:
     """Return center and scale of each input; 0 and 1 if binary, scale 1 if constant."""
-    with np.errstate(over="ignore"):
-        center, scale = x.mean(axis=0), x.std(axis=0)
-    if not np.isfinite(scale).all():  # squares that overflow
-        size = np.maximum(np.abs(x).max(axis=0), 1)
-        scale = (x / size).std(axis=0) * size
+    unit, power = in_unit(x)
+    center, scale = np.ldexp(unit.mean(axis=0), power), np.ldexp(unit.std(axis=0), power)
     binary = np.isin(x, (0.0, 1.0)).all(axis=0)
-    constant = (x == x[:1]).all(axis=0)
+    constant = (x == x[:1]).all(axis=0) | (scale == 0)
     return np.where(binary, 0.0, center), np.where(binary | constant, 1.0, scale)
 
 

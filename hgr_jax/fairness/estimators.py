@@ -24,6 +24,7 @@ from hgr_jax.fairness.data import (
     Protected,
     TrainingData,
     attribute_numbers,
+    check_squares,
     numbers,
     standardisation,
 )
@@ -43,6 +44,9 @@ ConvergenceWarning = require("sklearn.exceptions", "fairness").ConvergenceWarnin
 
 DIVERGED = 2.0
 """Ratio of the last loss to the first above which a training counts as diverged."""
+
+_FITTED_TO = ("_limits", "n_features_in_", "feature_names_in_")
+"""Attributes of fitted estimators of both classes that a training may leave out."""
 
 MODEL = "model"
 """Kind of the archives of estimators."""
@@ -132,7 +136,11 @@ class FairMLP(base.BaseEstimator, abc.ABC):  # type: ignore[misc,name-defined]
         """
         data = TrainingData.of(X, y, protected)
         numeric = self._task == "squared_error"
-        x, y = validation.validate_data(self, data.x, data.y, dtype=np.float64, y_numeric=numeric)
+        with np.errstate(invalid="ignore"):  # it adds up huge numbers, whatever their signs
+            x, y = validation.validate_data(
+                self, data.x, data.y, dtype=np.float64, y_numeric=numeric
+            )
+        x = numbers("X", x)
         data = dataclasses.replace(data, x=x, y=np.asarray(y))
         earlier = (*self._fitted, "_limits", "multipliers_", "certificate_", "history_")
         for name in earlier:
@@ -163,7 +171,7 @@ class FairMLP(base.BaseEstimator, abc.ABC):  # type: ignore[misc,name-defined]
             name: _to_json(name, value) for name, value in self.get_params().items()
         }
         arrays: dict[str, Any] = {}
-        for name in (*self._fitted, "_limits", "n_features_in_", "feature_names_in_"):
+        for name in (*self._fitted, *_FITTED_TO):
             value = getattr(self, name, None)
             if isinstance(value, list):
                 arrays |= {f"{name}.{i}": array for i, array in enumerate(value)}
@@ -179,21 +187,53 @@ class FairMLP(base.BaseEstimator, abc.ABC):  # type: ignore[misc,name-defined]
         if (kind := settings.get("class")) != cls.__name__:
             raise ValueError(f"{path} holds a {kind}; load it with {kind}.load.")
         try:
-            parameters = {n: _from_json(value) for n, value in settings["parameters"].items()}
-            model = cls(**parameters)
+            model = cls(**{n: _from_json(value) for n, value in settings["parameters"].items()})
             model.multipliers_ = dict(settings["multipliers"])
-        except (TypeError, ValueError, KeyError) as error:
-            raise ValueError(f"{path} has a parameter that cannot be read: {error}") from error
+            model._take_arrays(arrays)
+            model._check_loaded()
+        except Exception as error:  # of whatever is in it
+            reason = " ".join(str(error).split()) or type(error).__name__
+            raise ValueError(f"{path} does not hold a {cls.__name__}: {reason}") from error
+        return model
+
+    def _take_arrays(self, arrays: Mapping[str, NDArray[Any]]) -> None:
+        """Set the attributes that `save` wrote, and no others."""
         layers: dict[str, list[Any]] = {"coefs_": [], "intercepts_": []}
         for name, array in arrays.items():
             attribute, _, layer = name.partition(".")
             if layer:
                 layers[attribute].append(array)
-            else:
+            elif name in (*self._fitted, *_FITTED_TO):
                 array = array.astype(object) if name == "feature_names_in_" else array
-                setattr(model, name, array if array.ndim else array.item())
-        model.coefs_, model.intercepts_ = layers["coefs_"], layers["intercepts_"]
-        return model
+                setattr(self, name, array if array.ndim else array.item())
+        self.coefs_, self.intercepts_ = layers["coefs_"], layers["intercepts_"]
+
+    def _check_loaded(self) -> None:
+        """Raise unless the weights, scales and limits are such as `fit` leaves."""
+        check_choice("activation", self.activation, tuple(ACTIVATIONS))
+        sizes = [self.n_features_in_, *(len(array) for array in self.intercepts_)]
+        expected: dict[str, tuple[Any, tuple[int, ...]]] = {
+            "_center": (self._center, (sizes[0],)),
+            "_scale": (self._scale, (sizes[0],)),
+            "_limits": (self._limits, (2,)),
+        }
+        for i, kernel in enumerate(zip(self.coefs_, self.intercepts_, strict=True)):
+            expected[f"coefs_.{i}"] = (kernel[0], (sizes[i], sizes[i + 1]))
+            expected[f"intercepts_.{i}"] = (kernel[1], (sizes[i + 1],))
+        for name, (array, shape) in expected.items():
+            array = np.asarray(array)
+            if array.shape != shape or array.dtype.kind != "f":
+                raise ValueError(f"{name} must be {shape} numbers; got {array.dtype} {array.shape}")
+            usable = {"_limits": ~np.isnan(array), "_scale": np.isfinite(array) & (array > 0)}
+            if not usable.get(name, np.isfinite(array)).all():
+                raise ValueError(f"{name} has a number that no training gives")
+        if len(getattr(self, "feature_names_in_", range(sizes[0]))) != sizes[0]:
+            raise ValueError(f"feature_names_in_ must be {sizes[0]} names")
+        self._check_outputs(sizes[-1] if len(sizes) > 1 else 0)
+
+    @abc.abstractmethod
+    def _check_outputs(self, outputs: int) -> None:
+        """Raise unless a loaded network has as many outputs as the targets need."""
 
     @abc.abstractmethod
     def _learn_targets(self, y: NDArray[Any]) -> tuple[NDArray[Any], int]:
@@ -317,11 +357,14 @@ class FairMLP(base.BaseEstimator, abc.ABC):  # type: ignore[misc,name-defined]
             self._limits = float(output.min()), float(output.max())
 
     def _scaled(self, x: NDArray[Any]) -> NDArray[Any]:
-        return numbers("X", (x - self._center) / self._scale, np.float32)
+        with np.errstate(over="ignore"):
+            return numbers("X", (x - self._center) / self._scale, np.float32)
 
     def _output(self, X: ArrayLike) -> NDArray[Any]:
         validation.check_is_fitted(self, "coefs_")
-        x = self._scaled(validation.validate_data(self, X, reset=False, dtype=np.float64))
+        with np.errstate(invalid="ignore"):
+            x = validation.validate_data(self, X, reset=False, dtype=np.float64)
+        x = self._scaled(numbers("X", x))
         return np.clip(_forward(self.activation, self.coefs_, self.intercepts_, x), *self._limits)
 
 
@@ -346,9 +389,14 @@ class FairMLPRegressor(base.RegressorMixin, FairMLP):  # type: ignore[misc,name-
     _fitted = (*FairMLP._fitted, "_low", "_range")
 
     def _learn_targets(self, y: NDArray[Any]) -> tuple[NDArray[Any], int]:
-        y = np.asarray(y, np.float64)
+        y = numbers("y", y)
+        check_squares("y", y)
         self._low, self._range = float(y.min()), float(np.ptp(y)) or 1.0
         return (y - self._low) / self._range, 1
+
+    def _check_outputs(self, outputs: int) -> None:
+        if outputs != 1 or not np.isfinite([self._low, self._range]).all():
+            raise ValueError(f"a regression has one output, in a finite range; got {outputs}")
 
     def predict(self, X: ArrayLike) -> NDArray[Any]:
         """Return predictions ``(n,)``, in the unit of y."""
@@ -388,6 +436,11 @@ class FairMLPClassifier(base.ClassifierMixin, FairMLP):  # type: ignore[misc,nam
             )
         outputs = 1 if len(self.classes_) == 2 else len(self.classes_)
         return codes.astype(np.float64), outputs
+
+    def _check_outputs(self, outputs: int) -> None:
+        classes = len(np.unique(self.classes_))
+        if classes != len(self.classes_) or outputs != (1 if classes == 2 else classes):
+            raise ValueError(f"{outputs} outputs are not those of {len(self.classes_)} classes")
 
     def predict_proba(self, X: ArrayLike) -> NDArray[Any]:
         """Return probabilities ``(n, classes)``."""
@@ -494,7 +547,7 @@ def _read_model(path: str | Path) -> tuple[dict[str, Any], dict[str, NDArray[Any
 
 def load_model(path: str | Path) -> FairMLP:
     """Load an estimator of either class; errors as `FairMLP.load`."""
-    kind = _read_model(path)[0].get("class")
+    kind = str(_read_model(path)[0].get("class"))
     classes = {cls.__name__: cls for cls in (FairMLPRegressor, FairMLPClassifier)}
     if kind not in classes:
         raise ValueError(f"{path} holds a {kind}, which this version does not know.")

@@ -21,6 +21,9 @@ from hgr_jax.fairness.statistics import KB, SK
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
+LARGEST_DECIMAL = 1e7
+"""Size from which figures in a table have an exponent."""
+
 
 def didi(prediction: ArrayLike, protected: Protected, *, bins: int = 5) -> float:
     """Return the disparate impact discrimination index: distances of group means from the mean.
@@ -131,10 +134,16 @@ class FairnessReport:
         columns = list(next(iter(self.figures.values())))
         heads = {"score": self.score_name, "kb_corrected": "corrected", "pearson_p": "p-value"}
         rows = [
-            [name, *(f"{of[c]:{'.1e' if c == 'pearson_p' else '.3f'}}" for c in columns)]
+            [name, *(_as_cell(column, of[column]) for column in columns)]
             for name, of in self.figures.items()
         ]
         return [heads.get(column, column) for column in columns], rows
+
+
+def _as_cell(column: str, value: float) -> str:
+    if column == "pearson_p":
+        return f"{value:.1e}"
+    return f"{value:.3f}" if abs(value) < LARGEST_DECIMAL else f"{value:.4g}"
 
 
 def report(
@@ -246,6 +255,8 @@ def _dependence(
     if z.ndim == 1:
         figures |= {"pearson": 0.0, "pearson_p": 1.0}
         if len(z) > 2 and np.ptp(z) > 0 < np.ptp(prediction):
-            result = require("scipy.stats", "fairness").pearsonr(z, prediction)
+            # SciPy calls numbers that differ in late digits constant: count from the first one.
+            shifted = z - z[0], prediction - prediction[0]
+            result = require("scipy.stats", "fairness").pearsonr(*shifted)
             figures |= {"pearson": float(result.statistic), "pearson_p": float(result.pvalue)}
     return figures | {"didi": _didi(prediction, z, bins)}

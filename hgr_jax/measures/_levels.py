@@ -20,7 +20,7 @@ from hgr_jax.core.host.ranks import (
 )
 from hgr_jax.core.kernels import Indicators
 from hgr_jax.core.ranks import LEAST_ROWS
-from hgr_jax.tables.columns import Category, pool_rare_levels
+from hgr_jax.tables.levels import Category, pool_rare_levels
 
 
 def hgr_with_levels(a: Any, b: Any, weights: ArrayLike | None) -> Array:

@@ -197,7 +197,9 @@ def _read_pair(a: Any, b: Any, weights: Any) -> tuple[Any, Any]:
     check_indexes("a", a, "weights", weights)
     check_indexes("b", b, "weights", weights)
     if not (_holds_numbers(a) and _holds_numbers(b)):
-        from hgr_jax.tables.columns import Category, read_variable  # numbers do without its imports
+        # Numbers do without these imports.
+        from hgr_jax.tables.columns import read_variable
+        from hgr_jax.tables.levels import Category
 
         a, b = read_variable("a", a), read_variable("b", b)
         if isinstance(a, Category) or isinstance(b, Category):

@@ -52,6 +52,7 @@ def scan(
     errors: bool = False,
     top: Top | int | None = None,
     names: Sequence[str] | None = None,
+    reading: Reading | None = None,
     execution: Execution = Execution(),  # noqa: B008
 ) -> Scan:
     """Measure the dependence of every pair of columns of a table, and test it.
@@ -63,7 +64,8 @@ def scan(
     first in the table (with ``target`` the other one) has degree h, the second has degree k; all
     matrices are symmetric.  Text and categorical
     columns enter by an indicator of each level (levels in fewer than 5 rows, or 1%, are pooled).
-    Columns that cannot be used are named in `Scan.skipped`; remarks are in `Scan.notes`.  A table
+    Columns that cannot be used are named in `Scan.skipped`, and are an error where ``target``,
+    ``given`` or ``categories`` names them; remarks are in `Scan.notes`.  A table
     may be in memory, in files, the result of a query, or on a cluster: options and values are the
     same.  How a table is read, which test is used when, and what each costs is in the guide "Scan
     a table".
@@ -88,6 +90,7 @@ def scan(
       top: keep only the first pairs, of all that are tested: a number, or ``Top(1000,
         by="pvalue")``.
       names: of the columns of a matrix; default ``x0, x1, ...``.
+      reading: how a file is read, where that cannot be found out: ``Reading(decimal=",")``.
       execution: ``Execution(memory=2**29, progress=False, checkpoint=None)``.
 
     Returns:
@@ -127,7 +130,9 @@ def scan(
         names=names,
         execution=execution,
     )
-    return scan_table(table, request)
+    if reading is not None and not isinstance(table, str | Path):
+        raise TypeError(f"reading is for the path of a file; got a {type(table).__name__}.")
+    return scan_table(table, request, reading)
 
 
 def open_table(table: Any, request: Request, reading: Reading | None = None) -> Any:
@@ -140,7 +145,11 @@ def open_table(table: Any, request: Request, reading: Reading | None = None) -> 
 @one_blas_thread()
 def scan_table(table: Any, request: Request, reading: Reading | None = None) -> Scan:
     """Scan a table, wherever it is; ``reading`` says how a file is read."""
-    table = open_table(table, request, reading)
+    with request.execution.locked():
+        return _scan_opened(open_table(table, request, reading), request, reading)
+
+
+def _scan_opened(table: Any, request: Request, reading: Reading | None) -> Scan:
     for kind in EXECUTORS:
         executor = kind.of(table, request, reading)
         if executor is not None:

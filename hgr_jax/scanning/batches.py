@@ -42,7 +42,8 @@ from hgr_jax.scanning.sums import Layout, TileSums, shared_weights, sums_of_tile
 from hgr_jax.scanning.survey import WEIGHTS_KEY, weights_of
 from hgr_jax.scanning.table import Table
 from hgr_jax.tables.arrow_columns import DATES, NUMBER, Chunk
-from hgr_jax.tables.columns import OTHER, Category, Columns, add_note
+from hgr_jax.tables.columns import Columns, add_note
+from hgr_jax.tables.levels import OTHER, Category
 
 NUMBERS, MIXED, CATEGORIES = "numbers", "mixed", "categories"
 """Names of the pairs of tiles."""
@@ -340,7 +341,7 @@ class BatchTable(Table):
             if count and not plan.expected:
                 remark = f"{count:,} rows have texts that the sample does not have: {OTHER!r}"
                 add_note(columns.notes, name, remark)
-        selection = PairSelection.of(request, plan.names)
+        selection = PairSelection.of(request, plan.names, plan.skipped)
         self.take_pairs(columns, request, selection.listed(used_positions(columns)))
 
     @functools.cached_property

@@ -32,12 +32,19 @@ from hgr_jax.inference.independence import MIN_TABULATED_ROWS
 from hgr_jax.scanning.features import as_features
 from hgr_jax.scanning.findings import FALSE_DISCOVERY_RATE
 from hgr_jax.scanning.memory import MemoryTable
-from hgr_jax.scanning.pairs import PairSelection, selected, split_given, used_positions
+from hgr_jax.scanning.pairs import (
+    PairSelection,
+    selected,
+    skipped_columns,
+    split_given,
+    used_positions,
+)
 from hgr_jax.scanning.rank_tests import ExactScreen
 from hgr_jax.scanning.request import (
     CHECKPOINT_SECONDS,
     Request,
     Top,
+    damaged_checkpoint,
     dtype_of_sums,
     position_of,
     positions_of,
@@ -75,7 +82,8 @@ def scan_columns(columns: Columns, request: Request, table: Any = None) -> Scan:
       table: the original table, whose labels the weights must have.
     """
     columns, request = _with_weights(columns, request, table)
-    selection = PairSelection.of(request, columns.names)
+    skipped = skipped_columns(columns, request)
+    selection = PairSelection.of(request, columns.names, skipped)
     check_size(columns, selection, request)
     if request.top is not None:
         return _scan_first(columns, request, selection, request.top)
@@ -108,15 +116,14 @@ def scan_arrow(
             )
         table, order = table.rename_columns(list(request.names)), list(request.names)
     categories = request.categories
+    left_out = {name: notes.get(name, "neither numbers nor text") for name in order}
+    left_out = {n: reason for n, reason in left_out.items() if n not in table.column_names}
     read = as_columns(
         table,
         categories=categories.names,
         integers_up_to=categories.integers_up_to,
         missing_level=categories.missing_level,
-        notes=notes,
-    )
-    skipped = read.skipped | dict.fromkeys(
-        (name for name in order if name not in read.names), "neither numbers nor text"
+        notes={name: note for name, note in notes.items() if name not in left_out},
     )
     place_of = {name: place for place, name in enumerate(order)}
     place = np.array([place_of[name] for name in read.names], np.intp)
@@ -125,7 +132,7 @@ def scan_arrow(
         names=tuple(order),
         number_positions=place[read.number_positions],
         category_positions=place[read.category_positions],
-        skipped=skipped,
+        skipped=read.skipped | left_out,
         frame=None,
     )
     return scan_columns(columns, request)
@@ -340,16 +347,21 @@ class _Search:
         try:
             settings, arrays = load_archive(path, "checkpoint of a scan")
         except ValueError as error:
-            raise TableError(f"{error}: remove it, and the scan begins anew") from error
-        if settings["fingerprint"] != fingerprint:
+            raise damaged_checkpoint(path, error) from error
+        if settings.get("fingerprint") != fingerprint:
             raise TableError(
                 f"{path.parent} holds the checkpoint of another scan (another table, or other"
                 " options): remove it, or name another folder"
             )
-        self.histogram.counts[arrays["bins"]] = arrays["counts"]
-        for name in KEPT_ARRAYS:
-            setattr(self.best, name, arrays[name])
-        return int(settings["done"])
+        try:
+            counts = self.histogram.counts.copy()
+            counts[arrays["bins"]] = arrays["counts"]
+            best = FirstPairs(self.best.size, *(arrays[name] for name in KEPT_ARRAYS))
+            best.check(len(self.columns.names))
+            self.histogram.counts, self.best = counts, best
+            return int(settings["done"])
+        except (ValueError, TypeError, LookupError) as error:
+            raise damaged_checkpoint(path, error) from error
 
     def _save(self, path: Path, done: int, fingerprint: str) -> None:
         bins = np.flatnonzero(self.histogram.counts)
@@ -494,6 +506,16 @@ class FirstPairs:
     scores: Floats = dataclasses.field(default_factory=lambda: np.zeros(0))
     log_p: Floats = dataclasses.field(default_factory=lambda: np.zeros(0))
     pairs: Integers = dataclasses.field(default_factory=lambda: np.zeros((0, 2), np.intp))
+
+    def check(self, columns: int) -> None:
+        """Raise a ValueError unless the arrays fit together, and are of so many columns."""
+        rows = len(self.scores)
+        shapes = [array.shape for array in (self.scores, self.log_p, self.pairs)]
+        kinds = "".join(array.dtype.kind for array in (self.scores, self.log_p, self.pairs))
+        if shapes != [(rows,), (rows,), (rows, 2)] or kinds != "ffi":
+            raise ValueError(f"pairs of shapes {shapes}")
+        if not ((self.pairs >= 0) & (self.pairs < columns)).all():
+            raise ValueError("pairs of columns that the table does not have")
 
     @property
     def worst_kept(self) -> float:

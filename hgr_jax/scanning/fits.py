@@ -50,7 +50,7 @@ from hgr_jax.measures import hgr_fit, kb_fit
 from hgr_jax.measures.hgr import FOLDS, HGRFit
 from hgr_jax.scanning.request import SOLVED
 from hgr_jax.scanning.residuals import conditioning_on
-from hgr_jax.tables.columns import encode_by_levels
+from hgr_jax.tables.levels import encode_by_levels
 
 FIT_TOLERANCE = 1e-3
 """Largest difference between the values of a scan and a fit without a warning."""
@@ -395,7 +395,7 @@ class HostPair:
     @property
     def varies(self) -> bool:
         """Whether both columns vary on the rows."""
-        return len(self.rows) > 1 and all(np.ptp(column) > 0 for column in self.columns)
+        return len(self.rows) > 1 and all(x.min() < x.max() for x in self.columns)
 
     @property
     def value(self) -> float:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import itertools
-from collections.abc import Sequence
+from collections.abc import Iterable, Mapping, Sequence
 
 import numpy as np
 from numpy.typing import NDArray
@@ -30,12 +30,14 @@ class PairSelection:
     among: list[int] | None = None
 
     @classmethod
-    def of(cls, request: Request, names: Sequence[str]) -> PairSelection:
-        """Return the selection of a request."""
-        return cls(
-            positions_of("target", request.target, names),
-            positions_of("among", request.among, names),
-        )
+    def of(
+        cls, request: Request, names: Sequence[str], skipped: Mapping[str, str]
+    ) -> PairSelection:
+        """Return the selection of a request; ``skipped`` columns must not be asked for."""
+        targets = positions_of("target", request.target, names)
+        check_usable("target", [names[i] for i in targets or ()], skipped)
+        check_usable("categories", request.categories.names, skipped)
+        return cls(targets, positions_of("among", request.among, names))
 
     def contains(self, first: Integers, second: Integers) -> NDArray[np.bool_]:
         """Return the mask of requested pairs among pairs of positions, of any shape."""
@@ -73,6 +75,22 @@ class PairSelection:
         targets = used[_is_in(used, self.targets)]
         both = np.intersect1d(targets, columns)
         return len(targets) * len(columns) - len(both) * (len(both) + 1) // 2
+
+
+def check_usable(option: str, names: Iterable[str], skipped: Mapping[str, str]) -> None:
+    """Raise a ValueError for a column that an option names and that cannot be used."""
+    for name in names:
+        if name in skipped:
+            raise ValueError(f"{option} column {name!r} cannot be used: {skipped[name]}.")
+
+
+def skipped_columns(columns: Columns, request: Request) -> dict[str, str]:
+    """Return the columns that are left out, with the reason; a function takes numbers only."""
+    skipped = dict(columns.skipped)
+    if request.measure.function is not None:
+        reason = "a category; this measure takes numbers"
+        skipped |= dict.fromkeys((columns.names[i] for i in columns.category_positions), reason)
+    return skipped
 
 
 def _is_in(columns: Integers, chosen: list[int] | None) -> NDArray[np.bool_]:
@@ -122,10 +140,9 @@ def split_given(
       ValueError: for a given column that cannot be used, or is a target too, and if no row has all
         given columns.
     """
+    check_usable("given", [columns.names[position] for position in given], columns.skipped)
     for position in given:
         name = columns.names[position]
-        if name in columns.skipped:
-            raise ValueError(f"given column {name!r} cannot be used: {columns.skipped[name]}.")
         if position in (targets or ()):
             raise ValueError(f"column {name!r} is given, and so in no pair: take it off target.")
     of_numbers = np.isin(columns.number_positions, given)

@@ -22,20 +22,18 @@ from hgr_jax.scanning.residuals import ResidualFunctions
 from hgr_jax.scanning.sums import Batch, Layout, own_moments
 from hgr_jax.scanning.survey import WEIGHTS_KEY, Levels, Survey, texts_of, weights_of
 from hgr_jax.tables.arrow_columns import NUMBER, TEXT, Chunk
-from hgr_jax.tables.columns import (
-    MISSING_LEVEL,
+from hgr_jax.tables.columns import add_note, note_infinite
+from hgr_jax.tables.faults import TableError, printable
+from hgr_jax.tables.levels import (
     OTHER,
     TOO_MANY_LEVELS,
-    add_note,
     are_missing_a_level,
     constant_reason,
     differ_by_rounding,
-    note_infinite,
     pooled_levels,
     rounding_reason,
 )
-from hgr_jax.tables.faults import TableError, printable
-from hgr_jax.tables.texts import remark_on_lost_digits
+from hgr_jax.tables.texts import MISSING_LEVEL, remark_on_lost_digits
 
 SINGLE_TILE = 2**62
 """Bytes allowed for products, so that all numbers are one tile, and all categories another."""
@@ -294,7 +292,7 @@ def plan_of(
     columns, sample = _PlannedColumns(notes=dict(survey.notes)), survey.sample()
     for name in survey.names:
         if name not in survey.kinds:
-            columns.skipped[name] = "neither numbers nor text"
+            columns.skipped[name] = columns.notes.pop(name, "neither numbers nor text")
             continue
         if name in categories:
             counted = categories[name]

@@ -23,7 +23,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from hgr_jax._arrays import Floats, Integers
+from hgr_jax._arrays import Floats, Integers, in_unit
 from hgr_jax._texts import counted
 from hgr_jax.core.host.linalg import top_singular_values
 from hgr_jax.core.host.ranks import ranks
@@ -457,13 +457,16 @@ class RemarkFinder:
         values = self.numbers.get(name)
         if values is None or np.isnan(values).any() or len(values) < MIN_ORDERED_ROWS:
             return False
-        steps = np.diff(values)
+        before, after = values[:-1], values[1:]
         if name in self.columns.dates:
-            return bool((steps >= 0).all() or (steps <= 0).all())
-        rising = (steps > 0).all() or (steps < 0).all()
-        position = (np.median(values) - values.min()) / np.ptp(values)
+            return bool((before <= after).all() or (before >= after).all())
+        rising = (before < after).all() or (before > after).all()
+        if not rising:
+            return False
+        unit, _ = in_unit(values)
+        position = (np.median(unit) - unit.min()) / np.ptp(unit)
         evenly = abs(position - 0.5) <= 0.5 - MIN_MEDIAN_POSITION
-        return bool(rising and evenly and (values == np.floor(values)).all())
+        return bool(evenly and (values == np.floor(values)).all())
 
     @functools.cached_property
     def _summed(self) -> tuple[list[str], Floats]:
@@ -686,7 +689,9 @@ def _chance_makes_no_copies(columns: Sequence[Floats], distinct_rows: int) -> bo
         if len(distinct) < 2:
             continue
         together += np.log(np.sum((counts / len(present)) ** 2))
-        steps = (distinct[-1] - distinct[0]) / np.diff(distinct).min()
+        distinct, _ = in_unit(distinct)
+        with np.errstate(over="ignore"):
+            steps = (distinct[-1] - distinct[0]) / np.diff(distinct).min()
         sparse = steps > MIN_DISTINCT * len(distinct) and len(distinct) > MIN_DISTINCT
         if sparse and distinct_rows <= 1.5 * len(distinct):
             return True

@@ -9,7 +9,7 @@ from typing import Any, cast
 
 import numpy as np
 
-from hgr_jax._arrays import Floats, Integers
+from hgr_jax._arrays import Floats, Integers, in_unit
 from hgr_jax._texts import counted, shortened
 from hgr_jax.plotting import conditional_means
 from hgr_jax.scanning.findings import (
@@ -21,7 +21,8 @@ from hgr_jax.scanning.findings import (
 from hgr_jax.scanning.fits import HostTransformation, PairDetails
 from hgr_jax.scanning.html.page import Curve, Detail, HtmlPage, Profile, Sample
 from hgr_jax.scanning.remarks import MIN_MEDIAN_POSITION, ExaminedPair, marks_of
-from hgr_jax.tables.columns import Category, Columns
+from hgr_jax.tables.columns import Columns
+from hgr_jax.tables.levels import Category
 
 MAX_BARS = 16
 MAX_CODES = 12
@@ -441,7 +442,8 @@ def as_detail(
     signed = None
     if not any(categories) and shown.residuals is None:
         with np.errstate(all="ignore"):  # a column may be constant on these rows
-            signed = float(np.corrcoef(values[0][present], values[1][present])[0, 1])
+            x, y = (in_unit(column)[0] for column in rows_of)
+            signed = float(np.corrcoef(x, y)[0, 1])
     return Detail(
         a=pair.a,
         b=pair.b,

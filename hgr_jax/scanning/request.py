@@ -6,10 +6,11 @@
 
 from __future__ import annotations
 
+import contextlib
 import dataclasses
 import functools
 import inspect
-from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, ClassVar
 
@@ -31,6 +32,7 @@ from hgr_jax._checks import (
     check_indexes,
     check_kernel,
 )
+from hgr_jax._files import locked
 from hgr_jax._texts import near_matches, shortened
 from hgr_jax.core.kernels import KernelLike
 from hgr_jax.scanning.features import Kernels
@@ -190,6 +192,25 @@ class Execution:
         ):
             raise TypeError(f"checkpoint must be the path of a folder; got {self.checkpoint!r}.")
 
+    @contextlib.contextmanager
+    def locked(self) -> Iterator[None]:
+        """Keep other runs from the folder of the checkpoint, if there is one, while the block runs.
+
+        Raises:
+          TableError: if another run has the folder.
+        """
+        folder = self.checkpoint_file(".")
+        if folder is None:
+            yield
+            return
+        with locked(folder) as alone:
+            if not alone:
+                raise TableError(
+                    f"another run uses the checkpoint in {printable(str(folder))}: wait for its"
+                    " end, or name another folder"
+                )
+            yield
+
     def checkpoint_file(self, name: str) -> Path | None:
         """Return the file of a checkpoint in its folder, which is made; None without one."""
         if self.checkpoint is None:
@@ -203,6 +224,12 @@ class Execution:
                 f" {printable(str(folder))} ({error.strerror})"
             ) from error
         return folder / name
+
+
+def damaged_checkpoint(path: Path, error: Exception) -> TableError:
+    """Return the error for a checkpoint that cannot be read."""
+    reason = str(error) if str(path) in str(error) else f"{path} is damaged ({error})"
+    return TableError(f"{printable(reason)}: remove it, and the scan begins anew")
 
 
 @dataclasses.dataclass(frozen=True)

@@ -32,7 +32,8 @@ from hgr_jax.scanning.findings import (
 from hgr_jax.scanning.fits import Influence, PairDetails, details_of, fit_of, interval_of
 from hgr_jax.scanning.request import SOLVED
 from hgr_jax.scanning.significance import SOURCES
-from hgr_jax.tables.columns import Category, Columns, unique_names
+from hgr_jax.tables.columns import Columns, unique_names
+from hgr_jax.tables.levels import Category
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -216,6 +217,12 @@ def _check_descriptions(names: Sequence[Any], settings: Mapping[str, Any]) -> No
     for field in ("skipped", "notes"):
         if not all(isinstance(text, str) for text in settings[field].values()):
             raise ValueError(f"{field} holds what is no text")
+    given = settings["settings"].get("given") or []
+    if not all(isinstance(name, str) for name in given):
+        raise ValueError("given columns are no texts")
+    top = settings["settings"].get("top")
+    if top is not None and not top.keys() >= {"by", "pairs", "columns", "tested", "discoveries"}:
+        raise ValueError("top does not describe all pairs")
     rows = settings["settings"]["rows"]
     if not isinstance(rows, int) or rows < 1:
         raise ValueError(f"the number of rows is {rows!r}")

@@ -15,6 +15,7 @@ from hgr_jax._progress import progress_bar
 from hgr_jax.core.ranks import LEAST_ROWS
 from hgr_jax.inference.intervals import adjust, corrected_on_host
 from hgr_jax.scanning.features import Estimates
+from hgr_jax.scanning.pairs import skipped_columns
 from hgr_jax.scanning.rank_tests import RankResults, estimate_by_ranks
 from hgr_jax.scanning.result import Scan
 from hgr_jax.scanning.significance import Significance, test_pairs
@@ -55,10 +56,7 @@ def scan_pairs(table: Table) -> Scan:
 def examine(table: Table) -> Examined:
     """Estimate and test the pairs of a table."""
     columns, request, count = table.columns, table.request, len(table.pairs)
-    skipped = dict(columns.skipped)
-    if request.measure.function is not None:
-        reason = "a category; this measure takes numbers"
-        skipped |= dict.fromkeys((columns.names[i] for i in columns.category_positions), reason)
+    skipped = skipped_columns(columns, request)
     shown = request.execution.progress
     bar = functools.partial(progress_bar, shown, count, unit="pair", extra="table", leave=False)
     with bar(label="values") as advance:

@@ -32,7 +32,13 @@ from hgr_jax.scanning.result import Scan
 from hgr_jax.scanning.run import scan_pairs
 from hgr_jax.scanning.sums import TileSums
 from hgr_jax.scanning.survey import Survey
-from hgr_jax.tables.arrow_columns import NUMBER, as_arrow, decoded, kinds_of
+from hgr_jax.tables.arrow_columns import (
+    NUMBER,
+    as_arrow,
+    decoded,
+    kinds_of,
+    null_missing_texts,
+)
 from hgr_jax.tables.faults import TableError, printable
 
 BATCH = "the batch"
@@ -117,7 +123,7 @@ class ScanState:
           >>> print(f"{found.correlation[0, 1]:.2f} {found.n_obs[0, 1]}")
           0.90 3000
         """
-        table = as_arrow(sample)
+        table = null_missing_texts(as_arrow(sample))
         if not table.num_rows:
             raise ValueError("sample must have rows; got none.")
         kinds = kinds_of(table.schema)
@@ -156,6 +162,7 @@ class ScanState:
         if not plan.numbers and not plan.levels:
             reasons = "; ".join(f"{name!r}: {why}" for name, why in [*plan.skipped.items()][:3])
             raise TableError(f"no column of the table can be used: {reasons}")
+        PairSelection.of(request, plan.names, plan.skipped)  # before hours of work
         need, memory = bytes_of_sums(plan), request.execution.memory
         if need > memory:
             raise ValueError(
@@ -191,7 +198,7 @@ class ScanState:
           TypeError, ValueError: for what is no table, lacks a column or has one of another kind,
             and for negative weights.
         """
-        table = as_arrow(batch)
+        table = null_missing_texts(as_arrow(batch))
         if not table.num_rows:
             return self
         sums = BatchSums.of(self._plan, decoded(table, self.columns, name), name)
@@ -314,7 +321,7 @@ def check_batches(request: Request, kinds: Mapping[str, str], names: Sequence[st
                 f"weights must name a column of numbers; {printable(weights)!r} is"
                 f" {kinds.get(weights) or 'no column'}."
             )
-    PairSelection.of(request, [name for name in names if name != weights])
+    PairSelection.of(request, [name for name in names if name != weights], {})
 
 
 def write_state(path: str | Path, state: ScanState, about: Mapping[str, Any] | None = None) -> None:
@@ -335,6 +342,7 @@ def read_state(path: str | Path) -> tuple[ScanState, dict[str, Any]]:
     settings, arrays = load_archive(path, "state of a scan")
     try:
         plan = _plan_of_arrays(arrays)
+        _check_plan(plan)
         sums = None
         if settings["seen"] is not None:
             sums = _sums_of_arrays(arrays, int(settings["seen"]))
@@ -425,6 +433,22 @@ def _sums_of_arrays(arrays: ArraysByName, seen: int) -> BatchSums:
             tiles[kind][name] = TileSums(arrays[key], own_moments)
     counts: dict[str, Any] = {name: arrays[f"sums.{name}"] for name in SUM_ARRAYS}
     return BatchSums(seen, **counts, values=tiles["values"], ranks=tiles["ranks"])
+
+
+def _check_plan(plan: Plan) -> None:
+    """Check that the arrays of a plan have the shapes and kinds of its columns."""
+    numbers, columns = len(plan.numbers), len(plan.numbers) + len(plan.levels)
+    if not {*plan.numbers, *plan.levels} <= plan.kinds.keys():
+        raise ValueError("columns are used that the table does not have")
+    if len(plan.maps) != (numbers if plan.sums_ranks else 0):
+        raise ValueError(f"it has {len(plan.maps)} maps to ranks of {numbers} columns")
+    for name, array, kind, size in (
+        ("center", plan.center, "f", numbers),
+        ("exponent", plan.exponent, "i", numbers),
+        ("patterns", plan.patterns, "i", columns),
+    ):
+        if array.shape != (size,) or array.dtype.kind != kind:
+            raise ValueError(f"{name} has shape {array.shape} and dtype {array.dtype}")
 
 
 def _check_sums(plan: Plan, sums: BatchSums) -> None:

@@ -14,7 +14,12 @@ import numpy as np
 
 from hgr_jax._progress import Advance, progress_bar
 from hgr_jax.scanning.passes import Executor, Join, Step, joined_tables, rows_at_once
-from hgr_jax.scanning.request import CHECKPOINT_SECONDS, Request, dtype_of_sums
+from hgr_jax.scanning.request import (
+    CHECKPOINT_SECONDS,
+    Request,
+    damaged_checkpoint,
+    dtype_of_sums,
+)
 from hgr_jax.scanning.state import ScanState, read_state, write_state
 from hgr_jax.scanning.survey import Survey, is_small
 from hgr_jax.tables.faults import TableError
@@ -115,14 +120,14 @@ class BatchExecutor(Executor):
             return None
         try:
             state, about = read_state(self.path)
-        except ValueError as error:
-            raise TableError(f"{error}: remove it, and the scan begins anew") from error
+            self.repairs, self.tables = int(about["repairs"]), int(about["tables"])
+        except (ValueError, TypeError, LookupError) as error:
+            raise damaged_checkpoint(self.path, error) from error
         if about.get("fingerprint") != self.fingerprint:
             raise TableError(
                 f"{self.path.parent} holds the checkpoint of another scan (another table, one that"
                 " has changed since, or other options): remove it, or name another folder"
             )
-        self.repairs, self.tables = int(about["repairs"]), int(about["tables"])
         if self.source.stamp is None:
             # A query may yield its rows in another order, so its sums start anew.
             self.tables, state = 0, ScanState(state.parts[0])

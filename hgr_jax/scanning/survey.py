@@ -15,8 +15,8 @@ from numpy.typing import NDArray
 
 from hgr_jax._arrays import Floats
 from hgr_jax.tables.arrow_columns import NUMBER, TEXT, Chunk
-from hgr_jax.tables.columns import MAX_LEVELS, encode_numbers
 from hgr_jax.tables.faults import TableError, printable
+from hgr_jax.tables.levels import MAX_LEVELS, encode_numbers
 
 SAMPLE_ROWS = 2**16
 """Number of rows of the sample, to which bases and maps to ranks are fitted."""

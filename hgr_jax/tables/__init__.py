@@ -4,12 +4,23 @@ From top to bottom:
 
 * `supervised`: a table for training: inputs, target and protected attribute;
 * `sources`: files, datasets and queries that are read batch by batch;
-* `csv_files`: CSV files that are read block by block;
+* `csv_files`: text files that are read block by block;
 * `files`: files that are read whole;
+* `workbooks`: the rows of a sheet;
+* `json_files`: records, columns and lists of JSON;
+* `databases`: tables of SQLite and DuckDB;
+* `statistics_files`: files of SPSS, Stata and SAS;
+* `packed`: the bytes of a file, unpacked, and its format;
 * `arrow_columns`: Arrow columns: parse their texts, and decode them into numbers or levels;
-* `delimited`: the cells of CSV files;
-* `columns`: columns of any kind; the only encoder of categories; a table as a scan reads it;
+* `delimited`: the cells of text files;
+* `dialects`: how a text file separates values;
+* `layouts`: the names and the rows among the lines of a file or sheet;
+* `columns`: columns of any kind; a table as a scan reads it;
+* `levels`: categories, the only encoder of them, and why a column is left out;
 * `reading`: every option of readers;
-* `texts`: what texts mean, and how they are written;
+* `texts`: what a column of texts means, decided from all of them;
+* `kinds`: kinds of texts, and how a column is written;
+* `number_texts`: numbers as people write them;
+* `date_texts`: dates, times of day and durations as people write them;
 * `faults`: the error of files and columns that cannot be used.
 """

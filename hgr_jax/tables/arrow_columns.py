@@ -7,31 +7,39 @@ once; only the others are parsed one by one, by `texts`.
 
 from __future__ import annotations
 
+import concurrent.futures
+import contextlib
 import dataclasses
 import functools
+import os
+import re
 from collections.abc import Callable, Collection, Mapping, Sequence
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
+from hgr_jax.tables.date_texts import ISO_DATE, as_digits, as_month
 from hgr_jax.tables.delimited import arrow
 from hgr_jax.tables.faults import TableError, printable
+from hgr_jax.tables.kinds import TEXT_KIND, TEXT_KINDS, Form, Kind, kinds_of_form
+from hgr_jax.tables.number_texts import MAX_EXACT_DIGITS
+from hgr_jax.tables.reading import Reading
 from hgr_jax.tables.texts import (
-    DASHES,
-    ISO_DATE,
-    MAX_EXACT_DIGITS,
     MISSING,
+    NAMES,
+    NEARLY_ALL,
     SAMPLE_SIZE,
-    Form,
+    SEVERAL,
     Inferred,
     KindCounts,
     Meaning,
-    as_integer,
+    Tallies,
+    Tally,
+    decide_columns,
     in_seconds,
-    infer_meaning,
-    is_number,
-    lost_digits_note,
+    is_missing,
+    kinds_of_sample,
 )
 
 NUMBER, BOOLEAN, DATE, ZONED, TIME, DURATION, TEXT = (
@@ -124,9 +132,71 @@ def _check_unique(names: Sequence[Any], where: str) -> None:
 
 def kind_of_meaning(meaning: Meaning) -> str:
     """Return the kind of the values into which texts of a meaning are parsed."""
-    if meaning.form.order == "zone":
+    if meaning.kind.order == "zone":
         return ZONED
-    return {"dates": DATE, "true or false": BOOLEAN}.get(meaning.kind.word, NUMBER)
+    words = {"dates": DATE, "true or false": BOOLEAN, "text": TEXT}
+    return words.get(meaning.kind.word, NUMBER)
+
+
+@dataclasses.dataclass(frozen=True)
+class TextCells:
+    """The texts of a column.
+
+    Attributes:
+      present: trimmed texts, null where missing.
+      missing: number of rows, and the first, of each text that means a missing value.
+    """
+
+    present: Any
+    missing: Mapping[str, tuple[int, int]]
+
+    @classmethod
+    def of(cls, column: Any, missing: Collection[str] = MISSING) -> TextCells:
+        """Trim the texts of an Arrow column; those in ``missing``, in lower case, are missing."""
+        if _have_few_levels(column):
+            return cls._of_levels(column, missing)
+        compute, pa = arrow().compute, arrow()
+        trim = compute.utf8_trim_whitespace(_as_strings(column))
+        absent = compute.is_in(compute.utf8_lower(trim), pa.array(sorted(missing)))
+        absent = compute.and_not(absent, compute.is_in(trim, pa.array(sorted(NAMES))))
+        present = compute.if_else(absent, None, trim)
+        words = compute.and_(absent, compute.not_equal(trim, ""))
+        rows = np.flatnonzero(words.fill_null(False).to_numpy(zero_copy_only=False))
+        if not len(rows):
+            return cls(present, {})
+        levels, sizes, places = _level_counts(trim.take(pa.array(rows)))
+        first = rows[places].tolist()
+        return cls(present, dict(zip(levels, zip(sizes, first, strict=True), strict=True)))
+
+    @classmethod
+    def _of_levels(cls, column: Any, missing: Collection[str]) -> TextCells:
+        """Trim texts that repeat often, by their levels; ``present`` is a dictionary of them."""
+        codes, levels = _encode(column)
+        sizes, places = _sizes_and_places(codes, len(levels))
+        words: dict[str, tuple[int, int]] = {}
+        clean: dict[str, int] = {}
+        new_codes = []
+        for level, size, place in zip(levels, sizes.tolist(), places.tolist(), strict=True):
+            text = level.strip()
+            if not is_missing(text, missing):
+                new_codes.append(clean.setdefault(text, len(clean)))
+                continue
+            new_codes.append(-1)
+            if text and size:
+                rows, first = words.get(text, (0, place))
+                words[text] = (rows + size, min(first, place))
+        pa = arrow()
+        of_clean = np.array([*new_codes, -1], np.int32)[codes]
+        indices = pa.array(of_clean, mask=of_clean < 0)
+        texts = pa.array([*clean], pa.large_string())
+        return cls(pa.DictionaryArray.from_arrays(indices, texts), words)
+
+
+def null_missing_texts(table: Any) -> Any:
+    """Return a table whose texts that mean a missing value are null."""
+    texts = [field.name for field in table.schema if kind_of(field.type) == TEXT]
+    plain = [n for n in texts if not arrow().types.is_dictionary(table.schema.field(n).type)]
+    return parse_columns(table, dict.fromkeys(plain, Meaning(TEXT_KIND)))
 
 
 def parse_columns(table: Any, meanings: Mapping[str, Meaning]) -> Any:
@@ -135,8 +205,8 @@ def parse_columns(table: Any, meanings: Mapping[str, Meaning]) -> Any:
         table = arrow().Table.from_batches([table])
     for place, name in enumerate(table.column_names):
         if name in meanings:
-            values = as_arrow_values(present_texts(table.column(place)), meanings[name])
-            table = table.set_column(place, name, values)
+            present = TextCells.of(table.column(place)).present
+            table = table.set_column(place, name, as_arrow_values(present, meanings[name]))
     return table
 
 
@@ -149,68 +219,25 @@ class TextColumn:
 
     Attributes:
       counts: number of texts of each kind.
-      numeric: whether all texts, also those that mean a missing value, are plain numbers.
-      missing: number of texts that mean a missing value; ``first_missing`` is the first of them.
       category: whether the column's type is a category.
     """
 
     counts: KindCounts = dataclasses.field(default_factory=KindCounts)
-    numeric: bool = True
-    missing: int = 0
-    first_missing: str = ""
     category: bool = False
 
     def __add__(self, other: TextColumn) -> TextColumn:
-        return TextColumn(
-            self.counts + other.counts,
-            self.numeric and other.numeric,
-            self.missing + other.missing,
-            self.first_missing or other.first_missing,
-            self.category or other.category,
-        )
+        return TextColumn(self.counts + other.counts, self.category or other.category)
 
     @classmethod
     def of(cls, column: Any, first_row: int) -> TextColumn:
         """Count the texts of an Arrow column, whose first row has position ``first_row``."""
         if arrow().types.is_dictionary(column.type):
             return cls(category=True)
-        if _have_few_levels(_as_strings(column)):
-            return cls._of_levels(_as_strings(column), first_row)
-        texts = present_texts(column)
-        trimmed = arrow().compute.utf8_trim_whitespace(_as_strings(column))
-        words = trimmed.filter(arrow().compute.is_null(texts)).drop_null()
-        words = words.filter(arrow().compute.not_equal(words, "")).to_pylist()
-        counts = count_kinds(texts, first_row=first_row)
-        numeric = counts.plain and all(map(is_number, words))
-        return cls(counts, numeric, len(words), words[0] if words else "")
+        return cls(count_kinds(TextCells.of(column), first_row=first_row))
 
-    @classmethod
-    def _of_levels(cls, column: Any, first_row: int) -> TextColumn:
-        """Count texts that repeat often, by their levels."""
-        levels, sizes, places = _level_counts(column)
-        counts, missing, numeric, first_missing = KindCounts(), 0, True, ""
-        for level, size, place in zip(levels, sizes, places.tolist(), strict=True):
-            text = level.strip()
-            if text.lower() not in MISSING:
-                counts.add_levels([text], [size], [first_row + place])
-            elif text:
-                missing, first_missing = missing + size, first_missing or text
-                numeric = numeric and is_number(text)
-        return cls(counts, numeric and counts.plain, missing, first_missing)
-
-    def decide(self) -> tuple[Meaning | None, str]:
-        """Return the meaning of the texts, None for a category, and a note."""
-        if self.category:
-            return None, ""
-        note = ""
-        if self.numeric and self.counts.present:
-            note = "texts that all are numbers are a category; convert them to have numbers"
-        elif (meaning := self.counts.decide()) is not None:
-            return meaning, meaning.note
-        if self.missing:
-            missing = f"{self.missing:,} texts such as {self.first_missing!r} are missing"
-            note = "; ".join(filter(None, [note, missing]))
-        return None, note
+    def decide(self) -> Meaning:
+        """Return the meaning of the texts."""
+        return Meaning(TEXT_KIND) if self.category else self.counts.decide(typed=True)
 
 
 def count_texts(
@@ -300,7 +327,7 @@ def _decode_texts(column: Any) -> tuple[NDArray[np.integer], list[str]]:
     codes = column.indices.cast(pa.int64()).fill_null(-1).to_numpy(zero_copy_only=False)
     levels: dict[str, int] = {}
     new_codes = [
-        -1 if text.lower() in MISSING else levels.setdefault(text, len(levels))
+        levels.setdefault(text, len(levels)) if text else -1
         for text in ((text or "").strip() for text in column.dictionary.to_pylist())
     ]
     return np.array([*new_codes, -1], np.int64)[codes], list(levels)
@@ -335,46 +362,50 @@ def as_arrow(table: Any) -> Any:
 
 _WHOLE_NUMBERS = r"^[-+]?[0-9]+([eE][-+]?[0-9]+)?$"
 
+_WHOLE = re.compile(r"[-+]?[0-9]+")
+
+_DIGITS_OF_DATES = r"^[12][0-9]{5}([0-9]{2}){0,4}$"
+
 LEVELS_SAMPLE, FEW_LEVELS = 1000, 100
 """Number of first texts that are looked at, and their largest number of distinct texts, where
 texts count as having few levels."""
 
+MANY_TEXTS = 2000
+"""Number of distinct texts beyond which words and codes are counted all at once."""
+
 _ISO_DATES = f"^{ISO_DATE}$"
 
-_WORDS = r"^\PN*$"  # without digits of any script, as Python reads them all
-
-_LOOKS = (
+_NUMBER_LOOKS = (
     _WHOLE_NUMBERS,
     r"^[-+]?[1-9][0-9]{0,2}\.[0-9]{3}$",
     r"^[-+]?[1-9][0-9]{0,2},[0-9]{3}$",
     r"^[-+]?([0-9]+\.[0-9]*|\.[0-9]+)([eE][-+]?[0-9]+)?$",
     r"^[-+]?([0-9]+,[0-9]*|,[0-9]+)([eE][-+]?[0-9]+)?$",
     _ISO_DATES,
-    _WORDS,
-    r"^[A-Za-z]+[-_0-9]|([A-Za-z][^A-Za-z]*){13}",
+)
+_WORD_LOOKS = (
+    r"^\PN{6,}$",  # without digits of any script, as Python reads them all
+    r"^[A-Za-z]{4,}[-_0-9]{4,}|([A-Za-z][^A-Za-z]*){26}",
 )
 """Patterns of texts: whole numbers, numbers whose mark may separate thousands, other numbers, ISO
-dates, words, codes.  Of all texts whose first match is one pattern, a kind reads all or none."""
+dates; words, codes.  Of all texts whose first match is one pattern, a kind reads all or none."""
 
 _PLAIN = {
     point: rf"^[-+]?([0-9]+[{point}]?[0-9]*|[{point}][0-9]+)([eE][-+]?[0-9]+)?$" for point in ".,"
 }
 """Plain numbers, by their decimal point."""
 
-_NOT_FINITE = ("inf", "infinity", "nan")
+_SUSPECTS = r"^0[0-9]|[0-9]{16}"
+"""Whole numbers that may be codes or identifiers."""
 
-_WORDS_READ = sorted(
-    {"true", "false", *(sign + word for sign in ("", "+", "-") for word in _NOT_FINITE)} | DASHES
+PARALLEL_ROWS = 50_000
+"""Number of rows from which columns are parsed on several threads."""
+
+_READ_WORDS = (
+    *("false", "infinity", "-infinity", "+infinity", "missing", "unknown", "suppressed"),
+    *("not available", "not applicable", "not reported"),
 )
-"""Texts without digits that are values of some kind, or count as missing."""
-
-
-def present_texts(column: Any, also_missing: Collection[str] = ()) -> Any:
-    """Return trimmed texts, null where missing; ``also_missing`` are in lower case."""
-    compute = arrow().compute
-    trim = compute.utf8_trim_whitespace(_as_strings(column))
-    missing_texts = arrow().array(sorted(MISSING.union(also_missing)))
-    return compute.if_else(compute.is_in(compute.utf8_lower(trim), missing_texts), None, trim)
+"""Texts of six letters or more without digits that are values of some kind, or count as missing."""
 
 
 def _as_strings(column: Any) -> Any:
@@ -383,68 +414,285 @@ def _as_strings(column: Any) -> Any:
     return column if column.type in plain else column.cast(arrow().large_string())
 
 
-def parse_present(
-    present: Any, point: str | None, form: Form | None, where: Callable[[int], str]
-) -> Inferred:
-    """Parse a column of `present_texts`; arguments as of `texts.infer`."""
-    if form is not None:
-        point = form.point or "."
-    values = _cast_numbers(present) if point != "," else None
-    if values is not None:
-        lost = lost_digits_note(values, _integers_of(present))
-        return Inferred(values, lost, Form("numbers", _point_of(present)))
-    texts = present.drop_null()
-    sampled = np.arange(0, len(texts), max(1, len(texts) // SAMPLE_SIZE))
+def plain_numbers(present: Any) -> Inferred | None:
+    """Parse texts that all are plain numbers; None if any is not, or may mean something else."""
+    if arrow().types.is_dictionary(present.type):
+        return None
+    values = _cast_numbers(present)
+    if values is None:
+        return None
+    compute = arrow().compute
+    finite = values[np.isfinite(values)]
+    if len(finite) and (finite == np.floor(finite)).all():
+        suspects = compute.any(compute.match_substring_regex(present, _SUSPECTS)).as_py()
+        if suspects or compute.any(_are_dates(_sample_of(present))).as_py():
+            return None
+        return Inferred(values, "", Form("numbers", _point_of(present)))
+    return None if _are_grouped(present) else Inferred(values, "", Form("numbers", "."))
 
-    def meaning_of(kinds: Sequence[Any]) -> Meaning | None:
-        return count_kinds(present, kinds).decide(where, point=point)
 
-    sample = texts.take(arrow().array(sampled)).to_pylist()
-    meaning = infer_meaning(sample, meaning_of, form)
-    if meaning is None:
-        return Inferred(np.asarray(present.fill_null("").to_numpy(), object))
-    return Inferred(parse_as(present, meaning), meaning.note, meaning.form, meaning.ambiguous)
+def _are_grouped(texts: Any) -> bool:
+    """Tell whether all points may be between thousands: 314 and 1.913 are numbers below and above
+    1,000.
+    """
+    compute = arrow().compute
+    dotted = texts.filter(compute.match_substring(texts, "."))
+    grouped = compute.match_substring_regex(dotted, r"^[-+]?[1-9][0-9]{0,2}(\.[0-9]{3})+$")
+    return len(dotted) < len(texts) - texts.null_count and compute.all(grouped).as_py()
+
+
+def _sample_of(texts: Any) -> Any:
+    """Return a few present texts, evenly spread."""
+    present = texts.drop_null()
+    places = np.arange(0, len(present), max(1, len(present) // SAMPLE_SIZE))
+    return present.take(arrow().array(places))
+
+
+def _plain_integers(texts: Any, also_missing: Collection[str]) -> Inferred | None:
+    """Parse texts that all are integers, none of them a code, a date or an identifier, or null."""
+    compute, pa = arrow().compute, arrow()
+    if not len(texts) or pa.types.is_dictionary(texts.type) or also_missing:
+        return None
+    if not all(text is None or _WHOLE.fullmatch(text) for text in texts.slice(0, 20).to_pylist()):
+        return None
+    try:
+        values = compute.cast(texts, pa.int64())
+    except pa.ArrowInvalid:
+        return None
+    lengths = compute.binary_length(texts)
+    longest = compute.max(lengths).as_py() or 0
+    zeros = compute.and_(compute.starts_with(texts, "0"), compute.greater(lengths, 1))
+    if longest > MAX_EXACT_DIGITS or compute.any(zeros).as_py():
+        return None
+    if compute.any(_are_dates(_sample_of(texts))).as_py():
+        return None
+    numbers = values.cast(pa.float64())
+    return Inferred(np.asarray(numbers.to_numpy(), np.float64), "", Form("numbers"))
 
 
 def count_kinds(
-    present: Any, kinds: Sequence[Any] = KindCounts.kinds, first_row: int = 0
+    cells: TextCells, kinds: Sequence[Kind] = TEXT_KINDS, first_row: int = 0
 ) -> KindCounts:
-    """Count the `present_texts` of each kind; the first has position ``first_row``."""
-    counts, compute = KindCounts(kinds), arrow().compute
-    rows = first_row + np.flatnonzero(compute.is_valid(present).to_numpy(zero_copy_only=False))
-    texts = present.drop_null()
-    for look in () if _have_few_levels(texts) else _LOOKS:
-        if not len(texts):
-            break
-        mask = compute.match_substring_regex(texts, look)
-        if look == _WORDS:
-            mask = compute.and_not(mask, compute.is_in(compute.utf8_lower(texts), _words_read()))
-        matches = mask.to_numpy(zero_copy_only=False)
-        if not matches.any() or (look == _ISO_DATES and _cast_dates(texts.filter(mask)) is None):
-            continue
-        first = int(np.argmax(matches))
-        counts.add([texts[first].as_py()], [int(matches.sum())], [int(rows[first])])
-        if look == _WHOLE_NUMBERS:
-            long = compute.greater(compute.utf8_length(texts), MAX_EXACT_DIGITS)
-            places = np.flatnonzero(compute.and_(mask, long).to_numpy(zero_copy_only=False))
-            integers = texts.take(arrow().array(places)).to_pylist()
-            counts.count_lost(integers, [1] * len(places), rows[places].tolist())
-        rows, texts = rows[~matches], texts.filter(compute.invert(mask))
+    """Count the texts of each kind; the first row has position ``first_row``."""
+    compute, texts = arrow().compute, cells.present
+    missing = {text: Tally(n, (first_row + row, text)) for text, (n, row) in cells.missing.items()}
+    counts = KindCounts(kinds, len(texts), missing=missing)
+    rows = first_row + np.flatnonzero(compute.is_valid(texts).to_numpy(zero_copy_only=False))
+    texts = texts.drop_null()
+    if not _have_few_levels(texts):
+        for look in _NUMBER_LOOKS:
+            rows, texts = _count_look(counts, look, texts, rows)
+        if compute.count_distinct(texts).as_py() > MANY_TEXTS:
+            for look in _WORD_LOOKS:
+                rows, texts = _count_look(counts, look, texts, rows)
     levels, sizes, places = _level_counts(texts)
-    counts.add_levels(levels, sizes, rows[places].tolist())
+    counts.add(levels, sizes, rows[places].tolist())
     return counts
+
+
+def parse_text_columns(
+    columns: Sequence[tuple[str, Any]],
+    reading: Reading,
+    where: Callable[[int], str],
+    wanted: Sequence[str],
+) -> tuple[dict[str, Inferred], dict[str, Tallies]]:
+    """Parse the columns of a text file together, which share a decimal point and date order.
+
+    Args:
+      columns: names and Arrow columns: texts, or numbers that are parsed already.
+      reading: how the file is read.
+      where: words the place of a row.
+      wanted: names of the columns to parse; the others only help to decide.
+
+    Returns:
+      The wanted columns by name, and the texts that mean missing values in those that are not text.
+    """
+    rows = len(columns[0][1])
+    with contextlib.ExitStack() as stack:
+        run: Any = map
+        if rows > PARALLEL_ROWS:
+            run = stack.enter_context(concurrent.futures.ThreadPoolExecutor(os.cpu_count())).map
+        first = dict(run(functools.partial(_first_look, reading=reading), columns))
+        counted = {name: look for name, look in first.items() if look.counts is not None}
+        meanings = _decided(counted, reading, where)
+        if any(meaning.shows_comma for meaning in meanings.values()):
+            doubtful = {n: look for n, look in first.items() if look.shows_point}
+            counted |= {name: look.counted() for name, look in doubtful.items()}
+            meanings = _decided(counted, reading, where)
+
+        def parsed(name: str) -> Inferred:
+            look = first[name]
+            if name not in meanings:
+                assert look.plain is not None
+                return look.plain
+            meaning = meanings[name]
+            values = parse_as(look.cells.present, meaning)
+            return Inferred(values, meaning.note, meaning.form, meaning.skip)
+
+        values = dict(zip(wanted, run(parsed, wanted), strict=True))
+    missing = {
+        name: {text: Tally(n, (row, text)) for text, (n, row) in look.cells.missing.items()}
+        for name, look in first.items()
+        if name in wanted and (name not in meanings or not meanings[name].is_text)
+    }
+    return values, missing
+
+
+@dataclasses.dataclass(frozen=True)
+class _Look:
+    """A first look at a column: plain numbers, or texts of which the kinds are counted."""
+
+    cells: TextCells
+    plain: Inferred | None = None
+    counts: KindCounts | None = None
+    form: Form | None = None
+    type: str | None = None
+
+    @property
+    def shows_point(self) -> bool:
+        """Whether it holds plain numbers with a point, which may be between thousands."""
+        return (
+            self.plain is not None
+            and self.plain.form == Form("numbers", ".")
+            and (
+                arrow().types.is_string(self.cells.present.type)
+                or arrow().types.is_large_string(self.cells.present.type)
+            )
+        )
+
+    def counted(self) -> _Look:
+        """Return the column with the kinds of its texts counted."""
+        sample = _sample_of(self.cells.present).to_pylist()
+        kinds = kinds_of_form(self.form) if self.form else kinds_of_sample(sample, self.type)
+        counts = count_kinds(self.cells, kinds)
+        return _Look(self.cells, counts=counts, form=self.form, type=self.type)
+
+
+def _first_look(column: tuple[str, Any], reading: Reading) -> tuple[str, _Look]:
+    """Parse plain numbers, or count the kinds of texts."""
+    name, texts = column
+    if arrow().types.is_timestamp(texts.type):
+        dates = in_seconds(texts.to_numpy())
+        return name, _Look(TextCells(texts, {}), Inferred(dates, "", Form("dates", order="iso")))
+    if arrow().types.is_floating(texts.type):
+        values = texts.to_numpy()
+        return name, _Look(TextCells(texts, {}), Inferred(values, "", Form("numbers", ".")))
+    form, hints = reading.forms.get(name), reading.hints(name)
+    points = hints.type is None and hints.point != "," and (form is None or form.point != ",")
+    if points and (form is None or form.kind == "numbers"):
+        integers = _plain_integers(texts, reading.na_texts)
+        if integers is not None:
+            return name, _Look(TextCells(texts, {}), integers)
+    cells = TextCells.of(texts, reading.missing(name))
+    if points:
+        plain = plain_numbers(cells.present)
+        if plain is not None and (form is None or form.kind == "numbers"):
+            return name, _Look(cells, plain)
+    return name, _Look(cells, form=form, type=hints.type).counted()
+
+
+def _decided(
+    looks: Mapping[str, _Look], reading: Reading, where: Callable[[int], str]
+) -> dict[str, Meaning]:
+    """Decide the meanings of columns, of which some have a form already."""
+    counts = {name: look.counts for name, look in looks.items() if look.counts is not None}
+    meanings = decide_columns(counts, where, {name: reading.hints(name) for name in counts})
+    for name, meaning in meanings.items():
+        form = looks[name].form
+        if form is None:
+            continue
+        if not meaning.is_text:
+            meanings[name] = dataclasses.replace(meaning, form=form)
+        else:
+            other = dataclasses.replace(looks[name], form=None).counted().counts
+            assert other is not None
+            found = other.decide(where, reading.hints(name))
+            if found.form is not None and found.form.kind != form.kind:
+                meanings[name] = found
+    return meanings
+
+
+def _count_look(
+    counts: KindCounts, look: str, texts: Any, rows: NDArray[np.intp]
+) -> tuple[NDArray[np.intp], Any]:
+    """Count the texts that match a pattern all at once; return the rows and texts that are left."""
+    compute = arrow().compute
+    if not len(texts):
+        return rows, texts
+    mask = compute.match_substring_regex(texts, look)
+    if look in _WORD_LOOKS:
+        words = compute.is_in(compute.utf8_lower(texts), arrow().array(_READ_WORDS))
+        mask = compute.and_not(mask, words)
+    elif look == _WHOLE_NUMBERS:
+        mask = compute.and_not(mask, _are_dates(texts))
+    matches = mask.to_numpy(zero_copy_only=False)
+    found = texts.filter(mask)
+    if not len(found) or (look == _ISO_DATES and _cast_dates(found) is None):
+        return rows, texts
+    places = np.flatnonzero(matches)
+    several = found.slice(0, LEVELS_SAMPLE).to_pylist()
+    # A whole number that may be a date stands for none that is not.
+    place = next((i for i, text in enumerate(several) if not _may_be_date(text)), 0)
+    counts.add_alike([several[place]], [len(found)], [int(rows[places[place]])])
+    if look in _WORD_LOOKS:
+        counts.bulk_words += len(found)
+    else:
+        counts.some = frozenset([*counts.some, *dict.fromkeys(several)][:SEVERAL])
+    if look == _WHOLE_NUMBERS:
+        _count_digits(counts, found, rows[matches])
+    return rows[~matches], texts.filter(compute.invert(mask))
+
+
+def _count_digits(counts: KindCounts, integers: Any, rows: NDArray[np.intp]) -> None:
+    """Count the digits of whole numbers, and those that begin with zero or lose digits."""
+    compute, pa = arrow().compute, arrow()
+    only = compute.match_substring_regex(integers, "^[0-9]+$")
+    lengths = compute.utf8_length(integers.filter(only))
+    ends = compute.min_max(lengths).as_py()
+    if ends["min"] is not None:
+        counts.add_digits(len(lengths), (ends["min"], ends["max"]))
+    coded = compute.match_substring_regex(integers, "^0[0-9]+$")
+    places = np.flatnonzero(coded.to_numpy(zero_copy_only=False))
+    if len(places):
+        first = integers[int(places[0])].as_py()
+        counts.coded += Tally(len(places), (int(rows[places[0]]), first))
+    if ends["max"] is None or ends["max"] > MAX_EXACT_DIGITS:
+        long = compute.greater(compute.utf8_length(integers), MAX_EXACT_DIGITS)
+        places = np.flatnonzero(long.to_numpy(zero_copy_only=False))
+        texts = integers.take(pa.array(places)).to_pylist()
+        counts.add_lost(texts, [1] * len(places), rows[places].tolist())
+
+
+def _may_be_date(text: str) -> bool:
+    return text.isdecimal() and (as_digits(text) is not None or as_month(text) is not None)
+
+
+def _are_dates(texts: Any) -> Any:
+    """Return the mask of digits that may be dates, if most of them can be."""
+    compute = arrow().compute
+    mask = compute.match_substring_regex(texts, _DIGITS_OF_DATES)
+    sample = texts.filter(mask).slice(0, LEVELS_SAMPLE).to_pylist()
+    dates = sum(map(_may_be_date, sample))
+    several = len(sample) > NEARLY_ALL * min(len(texts), LEVELS_SAMPLE)
+    return mask if several and dates >= NEARLY_ALL * len(sample) else compute.is_null(texts)
 
 
 def _have_few_levels(texts: Any) -> bool:
     """Return whether texts repeat so often that it is quicker to parse their levels."""
+    if arrow().types.is_dictionary(texts.type):
+        return True
     return len(texts) > LEVELS_SAMPLE and len(texts.slice(0, LEVELS_SAMPLE).unique()) <= FEW_LEVELS
 
 
 def parse_as(present: Any, meaning: Meaning) -> NDArray[Any]:
-    """Parse `present_texts` by a meaning; texts of another kind become missing."""
+    """Parse texts, null where missing, by a meaning; texts of another kind become missing."""
     compute, kind = arrow().compute, meaning.kind
+    if meaning.is_text and not arrow().types.is_dictionary(present.type):
+        return np.asarray(present.fill_null(meaning.fill).to_numpy(zero_copy_only=False), object)
     cast: Any = None
-    if kind.point:
+    if arrow().types.is_dictionary(present.type):
+        pass
+    elif kind.point:
         if kind.point == "." and (cast := _cast_numbers(present)) is not None:
             return cast
         is_plain = compute.match_substring_regex(present, _PLAIN[kind.point])
@@ -467,29 +715,18 @@ def parse_as(present: Any, meaning: Meaning) -> NDArray[Any]:
     return np.asarray(whole)
 
 
-def decide_columns(
-    counts: Mapping[str, KindCounts], where: Callable[[int], str], point: str | None = None
-) -> dict[str, Meaning | None]:
-    """Decide the meanings of a file's columns, which share a decimal point; None for plain text."""
-    meanings = {name: column.decide(where, point=point) for name, column in counts.items()}
-    if any(meaning and meaning.form.point == "," for meaning in meanings.values()):
-        for name, meaning in meanings.items():
-            if meaning and meaning.ambiguous:
-                meanings[name] = counts[name].decide(where, point=",")
-    return meanings
-
-
-def as_arrow_values(
-    present: Any, meaning: Meaning | None, missing_numbers: Sequence[float] = ()
-) -> Any:
-    """Parse `present_texts` into an Arrow array; ``missing_numbers`` become missing."""
+def as_arrow_values(present: Any, meaning: Meaning, missing_numbers: Sequence[float] = ()) -> Any:
+    """Parse texts into an Arrow array; ``missing_numbers`` become missing."""
     pa = arrow()
-    if meaning is None:
-        return present.combine_chunks() if isinstance(present, pa.ChunkedArray) else present
+    if meaning.is_text:
+        texts = present.cast(pa.large_string())  # one type, however it was read
+        filled = texts.fill_null(meaning.fill) if meaning.fill else texts
+        return filled.combine_chunks() if isinstance(filled, pa.ChunkedArray) else filled
     values = parse_as(present, meaning)
     if values.dtype.kind == "M":
         moments = pa.array(values.astype("M8[us]"))
-        return moments.cast(pa.timestamp("us", "UTC")) if meaning.form.order == "zone" else moments
+        zoned = meaning.kind.order == "zone"
+        return moments.cast(pa.timestamp("us", "UTC")) if zoned else moments
     if values.dtype.kind == "f":
         if missing_numbers:
             values = np.where(np.isin(values, missing_numbers), np.nan, values)
@@ -497,27 +734,34 @@ def as_arrow_values(
     return pa.array(values.tolist(), pa.bool_())
 
 
-@functools.cache
-def _words_read() -> Any:
-    return arrow().array(_WORDS_READ)
-
-
 def _encode(texts: Any) -> tuple[NDArray[np.intp], list[str]]:
-    """Return the codes of texts, -1 where null, and the distinct texts in order of appearance."""
-    if isinstance(texts, arrow().ChunkedArray):
-        texts = texts.combine_chunks()
-    encoded = texts.dictionary_encode()
-    codes = encoded.indices.fill_null(-1).to_numpy(zero_copy_only=False)
-    return codes.astype(np.intp), encoded.dictionary.to_pylist()
+    """Return the codes of texts, -1 where null, and the distinct texts."""
+    pa = arrow()
+    if isinstance(texts, pa.ChunkedArray):
+        is_dictionary = pa.types.is_dictionary(texts.type)
+        texts = (texts.unify_dictionaries() if is_dictionary else texts).combine_chunks()
+    if not pa.types.is_dictionary(texts.type):
+        texts = _as_strings(texts).dictionary_encode()
+    codes = texts.indices.fill_null(-1).to_numpy(zero_copy_only=False)
+    return codes.astype(np.intp), texts.dictionary.cast(pa.large_string()).to_pylist()
+
+
+def _sizes_and_places(
+    codes: NDArray[np.intp], levels: int
+) -> tuple[NDArray[np.intp], NDArray[np.intp]]:
+    """Return the number of rows of each level, and the first of them."""
+    present = np.flatnonzero(codes >= 0)
+    first = np.zeros(levels, np.intp)
+    first[codes[present[::-1]]] = present[::-1]
+    return np.bincount(codes[present], minlength=levels), first
 
 
 def _level_counts(texts: Any) -> tuple[list[str], list[int], NDArray[np.intp]]:
     """Return the distinct texts in order of appearance, the size of each, and its first place."""
     codes, levels = _encode(texts)
-    present = np.flatnonzero(codes >= 0)
-    first = np.zeros(len(levels), np.intp)
-    first[codes[present[::-1]]] = present[::-1]
-    return levels, np.bincount(codes[present], minlength=len(levels)).tolist(), first
+    sizes, first = _sizes_and_places(codes, len(levels))
+    order = sorted(np.flatnonzero(sizes).tolist(), key=first.__getitem__)
+    return [levels[i] for i in order], sizes[order].tolist(), first[order]
 
 
 def _point_of(present: Any) -> str:
@@ -542,12 +786,3 @@ def _cast_dates(present: Any) -> NDArray[Any] | None:
     except arrow().ArrowInvalid:
         return None
     return in_seconds(dates.to_numpy(zero_copy_only=False))
-
-
-def _integers_of(present: Any) -> Callable[[NDArray[np.intp]], list[int | None]]:
-    """Return the function of rows that `lost_digits_note` takes as ``exact``."""
-
-    def integers(rows: NDArray[np.intp]) -> list[int | None]:
-        return [as_integer(text) for text in present.take(arrow().array(rows)).to_pylist()]
-
-    return integers

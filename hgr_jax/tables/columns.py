@@ -1,7 +1,7 @@
 """Parse columns of any kind (arrays, objects, frames) into numbers, dates and categories.
 
-The only encoder of categories.  Data frames are read through narwhals.  A column that cannot be
-used is left out with a reason, not an error.
+Data frames are read through narwhals.  A column that cannot be used is left out with a reason, not
+an error.
 """
 
 from __future__ import annotations
@@ -20,30 +20,28 @@ from numpy.typing import NDArray
 
 from hgr_jax._checks import check_count
 from hgr_jax._optional import require
-from hgr_jax.core.host.linalg import memberships
+from hgr_jax._texts import first_names, grouped
 from hgr_jax.tables.faults import TableError, check_names
-from hgr_jax.tables.texts import MISSING, Form, infer, is_number, lost_digits_note
-
-
-@dataclasses.dataclass(frozen=True)
-class Category:
-    """A category: codes ``(n,)``, positions in ``levels``, -1 where missing.
-
-    ``pooled`` are the rare levels, if any, that the last level replaces.
-    """
-
-    codes: NDArray[np.integer]
-    levels: tuple[str, ...]
-    pooled: tuple[str, ...] = ()
-
-    def one_hot(self) -> NDArray[np.float64]:
-        """Return the indicators of the levels, ``(n, levels)``."""
-        return memberships(self.codes, len(self.levels)).T.astype(np.float64)
+from hgr_jax.tables.kinds import Form
+from hgr_jax.tables.levels import (
+    MAX_ROUNDING_STEPS,
+    Category,
+    Unusable,
+    constant_reason,
+    differ_by_rounding,
+    encode_numbers,
+    encode_texts,
+    missing_as_level,
+    object_array,
+    pool_rare_levels,
+    rounding_reason,
+)
+from hgr_jax.tables.texts import MISSING, Hints, Tally, infer, is_missing, lost_digits_note
 
 
 @dataclasses.dataclass(frozen=True)
 class Frame:
-    """A file that was read whole.
+    """Hold a table that was read from a file.
 
     Attributes:
       source: name of the file.
@@ -64,6 +62,22 @@ class Frame:
     def rows(self) -> int:
         """The number of rows."""
         return len(next(iter(self.columns.values())))
+
+    def __str__(self) -> str:
+        """Name the file, its size, and how it was read."""
+        lines = [f"{self.source}: {self.rows:,} rows, {len(self.columns):,} columns"]
+        for label, messages in (("skipped", self.skipped), ("note", self.notes)):
+            for message, names in grouped(messages).items():
+                lines.append(f"{label}: {first_names(list(names), 32)}: {message}")
+        return "\n".join(lines)
+
+    def to_frame(self) -> Any:
+        """Return the table as a data frame of pandas, with None where a text is missing."""
+        columns = {
+            name: [text or None for text in column] if self.is_text(name) else column
+            for name, column in self.columns.items()
+        }
+        return require("pandas", "table").DataFrame(columns)
 
     def column(self, name: str) -> NDArray[Any]:
         """Return a column; a `TableError` if there is none of that name."""
@@ -105,60 +119,6 @@ class Frame:
         return dataclasses.replace(self, columns=columns, notes=notes)
 
 
-def object_array(values: Sequence[Any]) -> NDArray[Any]:
-    """Return values of any types and lengths as an array of objects."""
-    return np.array([*values, None], dtype=object)[:-1]
-
-
-def encode_texts(
-    texts: Sequence[Any] | NDArray[Any], missing: NDArray[np.bool_] | None = None
-) -> Category:
-    """Encode the present values as a category, with sorted levels.
-
-    ``missing (n,)`` is the mask of the rows without a value; None if there are none.
-    """
-    # The extra empty text makes this an array of texts even without values.
-    levels, codes = np.unique(np.array([*map(str, texts), ""])[:-1], return_inverse=True)
-    return _category(levels.tolist(), codes, missing)
-
-
-def encode_numbers(array: NDArray[Any]) -> Category:
-    """Encode the distinct numbers of a column as a category; infinite values are missing."""
-    missing = ~np.isfinite(array)
-    levels, codes = np.unique(array[~missing], return_inverse=True)
-    return _category([number_as_text(level) for level in levels], codes, missing)
-
-
-def encode_by_levels(texts: NDArray[Any], levels: Sequence[str]) -> NDArray[np.intp]:
-    """Encode texts by given levels, -1 for any other text."""
-    position = {level: i for i, level in enumerate(levels)}
-    return np.array([position.get(text, -1) for text in texts.tolist()], np.intp)
-
-
-def _category(
-    levels: list[str], codes: NDArray[np.intp], missing: NDArray[np.bool_] | None
-) -> Category:
-    if missing is None:
-        return Category(codes, tuple(levels))
-    all_codes = np.full(len(missing), -1, np.intp)
-    all_codes[~missing] = codes
-    return Category(all_codes, tuple(levels))
-
-
-def number_as_text(number: Any) -> str:
-    """Write a NumPy number in as few digits as identify it among the numbers of its type."""
-    short = f"{float(number):g}"
-    value = number.dtype.type(short) if number.dtype.kind == "f" else float(short)
-    return short if value == number.item() else str(number).removesuffix(".0")
-
-
-@dataclasses.dataclass(frozen=True)
-class Unusable:
-    """Why a column cannot be used."""
-
-    reason: str
-
-
 class ParsedColumn(NamedTuple):
     """A column in usable form, a note on it, and the form in which its texts were written."""
 
@@ -188,12 +148,14 @@ def unique_names(names: Sequence[str]) -> list[str]:
     return list(result)
 
 
-def name_columns(old_names: Sequence[Any]) -> tuple[list[str], dict[str, str]]:
-    """Return `unique_names`, and a note on each new name."""
-    old_names = [str(name) for name in old_names]
+def name_columns(
+    old_names: Sequence[Any], *, told: bool = True
+) -> tuple[list[str], dict[str, str]]:
+    """Return `unique_names`, and a note on each new name, unless no names were ``told``."""
+    old_names = ["" if name is None or name != name else str(name) for name in old_names]
     names, notes = unique_names(old_names), {}
     for name, unique in zip(old_names, names, strict=True):
-        if unique != name:
+        if unique != name and told:
             notes[unique] = f"another column is called {name!r} too" if name else "it has no name"
     return names, notes
 
@@ -236,14 +198,14 @@ class Parsing:
     """How to parse texts.
 
     Attributes:
-      point, form, where: arguments of `infer`.
-      also_missing: further texts that mean a missing value, in lower case.
+      hints, form, where: arguments of `infer`.
+      missing: texts that mean a missing value, in lower case.
       numbers_in_text: whether texts that all are plain numbers become numbers, not levels.
     """
 
-    point: str | None = None
+    hints: Hints = Hints()  # noqa: RUF009 - immutable
     form: Form | None = None
-    also_missing: Collection[str] = ()
+    missing: Collection[str] = MISSING
     where: Callable[[int], str] = "in row {}".format
     numbers_in_text: bool = False
 
@@ -295,7 +257,7 @@ def read_variable(name: str, value: Any) -> Any:
     if host.ndim != 1 or not len(host):
         return value
     if str(getattr(value, "dtype", "")) == "category":  # of pandas, of any values
-        missing = np.array([_is_missing(level) for level in host])
+        missing = np.array([_is_null(level) for level in host])
         return encode_texts(host[~missing], missing)
     if host.dtype.kind not in "OUSTmM":
         return value
@@ -322,10 +284,17 @@ def _days(array: NDArray[Any]) -> NDArray[np.float64]:
 
 def _parse_objects(array: NDArray[Any], parsing: Parsing) -> ParsedColumn:
     values = array.tolist()
+    if set(map(type, values)) <= {bytes, type(None)}:
+        values = [value and value.decode(errors="replace") for value in values]
+        array = object_array(values)
+    nested = next((value for value in values if isinstance(value, _NESTED)), None)
+    if nested is not None:
+        reason = f"values of several parts ({type(nested).__name__}): give each a column of its own"
+        return ParsedColumn(Unusable(reason))
     if set(map(type, values)) <= {str, type(None)}:
         missing = np.array([not value for value in values], bool)
         return _parse_texts([value for value in values if value], missing, parsing)
-    missing = np.array([_is_missing(value) for value in array], bool)
+    missing = np.array([_is_null(value) for value in array], bool)
     present = list(array[~missing])
     parsed = _numbers_of_objects(present)
     if parsed is not None:
@@ -346,27 +315,32 @@ def _parse_objects(array: NDArray[Any], parsing: Parsing) -> ParsedColumn:
 
 def _parse_texts(present: list[Any], missing: NDArray[np.bool_], parsing: Parsing) -> ParsedColumn:
     """Parse the present values of a column: texts, and perhaps numbers."""
-    missing_texts = MISSING.union(parsing.also_missing)
     position: dict[Any, int] = {}
     codes = np.array([position.setdefault(value, len(position)) for value in present], np.intp)
     trimmed = [str(value).strip() for value in position]
-    clean = ["" if text.lower() in missing_texts else text for text in trimmed]
+    clean = ["" if is_missing(text, parsing.missing) else text for text in trimmed]
     texts = np.full(len(missing), "", object)
     texts[~missing] = object_array(clean)[codes]
-    note = ""
-    keep_texts = not parsing.numbers_in_text and all(isinstance(value, str) for value in position)
-    numeric = all(map(is_number, filter(None, trimmed)))
-    if present and keep_texts and parsing.form is None and numeric:
-        note = "texts that all are numbers are a category; convert them to have numbers"
-    else:
-        inferred = infer(texts, point=parsing.point, form=parsing.form, where=parsing.where)
-        if not holds_texts(inferred.values):
-            return ParsedColumn(inferred.values, inferred.note, inferred.form)
-    cleared = [i for i, (old, new) in enumerate(zip(trimmed, clean, strict=True)) if old != new]
-    if cleared:
-        count, first = int(np.isin(codes, cleared).sum()), trimmed[cleared[0]]
-        note = "; ".join(filter(None, [note, f"{count:,} texts such as {first!r} are missing"]))
-    return ParsedColumn(encode_texts(texts[texts != ""], texts == ""), note)
+    sizes = np.bincount(codes, minlength=len(trimmed)).tolist()
+    words: dict[str, Tally] = {}
+    for place, (text, kept, rows) in enumerate(zip(trimmed, clean, sizes, strict=True)):
+        if text and not kept:
+            words[text] = words.get(text, Tally()) + Tally(rows, (place, text))
+    typed = not parsing.numbers_in_text and all(isinstance(value, str) for value in position)
+    inferred = infer(
+        texts,
+        hints=parsing.hints,
+        form=parsing.form,
+        where=parsing.where,
+        missing=words,
+        typed=typed and parsing.form is None,
+    )
+    if inferred.skip:
+        return ParsedColumn(Unusable(inferred.skip))
+    values = inferred.values
+    if not holds_texts(values):
+        return ParsedColumn(values, inferred.note, inferred.form)
+    return ParsedColumn(encode_texts(values[values != ""], values == ""), inferred.note)
 
 
 def holds_texts(column: NDArray[Any]) -> bool:
@@ -374,11 +348,14 @@ def holds_texts(column: NDArray[Any]) -> bool:
     return column.dtype == object and any(isinstance(value, str) for value in column)
 
 
-def _is_missing(value: Any) -> bool:
+def _is_null(value: Any) -> bool:
     """Return whether a value is None, "", NaN or NaT (unequal to themselves), or pandas.NA."""
     if value is None or isinstance(value, str):
         return not value
     return type(value).__name__ == "NAType" or value != value
+
+
+_NESTED = (list, dict, set, np.ndarray)
 
 
 def _numbers_of_objects(values: list[Any]) -> NDArray[Any] | None:
@@ -408,13 +385,13 @@ def _as_float(value: Any) -> float:
         return np.inf if value > 0 else -np.inf
 
 
-def as_frame(table: Any) -> tuple[Any, list[str]]:
+def as_frame(table: Any) -> tuple[Any, list[Any]]:
     """Wrap a data frame in narwhals; return the names of its columns too, which may repeat."""
     narwhals = require("narwhals.stable.v2", "table")
     dependencies = narwhals.dependencies
     if dependencies.is_pandas_like_dataframe(table) and not table.columns.is_unique:
         frame = narwhals.from_native(table.set_axis(range(table.shape[1]), axis=1))
-        return frame, [str(name) for name in table.columns]
+        return frame, list(table.columns)
     if dependencies.is_pyarrow_table(table) and len(set(table.column_names)) < table.num_columns:
         renamed = table.rename_columns([str(i) for i in range(table.num_columns)])
         return narwhals.from_native(renamed), list(table.column_names)
@@ -425,7 +402,9 @@ def as_frame(table: Any) -> tuple[Any, list[str]]:
             "table must be an array (n, p), a mapping of names to columns, or a data frame"
             f" (pandas, polars, pyarrow); got {type(table).__name__}."
         ) from error
-    return frame, [str(name) for name in frame.columns]
+    if dependencies.is_pandas_like_dataframe(table):
+        return frame, list(table.columns)  # of any type; None has no name
+    return frame, list(frame.columns)
 
 
 def from_frame(frame: Any, position: int) -> Any:
@@ -454,8 +433,26 @@ def from_frame(frame: Any, position: int) -> Any:
         return np.array(series.to_list(), dtype=object)
     if dtype == narwhals.Object or dtype == narwhals.Time:
         return object_array(series.to_list())
-    shown = getattr(series.to_native(), "dtype", dtype) if dtype == narwhals.Unknown else dtype
+    native = series.to_native()
+    plain = _plain_values(native) if dtype == narwhals.Unknown else None
+    if plain is not None:
+        return plain
+    shown = getattr(native, "dtype", dtype) if dtype == narwhals.Unknown else dtype
     return Unusable(f"values of type {shown}, neither numbers nor text")
+
+
+def _plain_values(series: Any) -> NDArray[Any] | None:
+    """Return a pandas column of a type of its own as numbers or dates, None for any other type.
+
+    A period is the date on which it begins, an interval its middle.
+    """
+    kind = str(getattr(series, "dtype", ""))
+    if kind.startswith("period"):
+        return np.asarray(series.dt.to_timestamp())
+    if kind.startswith("interval"):
+        series = series.array.mid
+    array = np.asarray(series)
+    return array.astype(np.float64) if array.dtype.kind in "iuf" else None
 
 
 def _floats(narwhals: Any, series: Any) -> NDArray[np.float64]:
@@ -482,22 +479,6 @@ def holds_booleans(column: NDArray[Any]) -> bool:
     if column.dtype == object:
         return all(value is None or isinstance(value, bool | np.bool_) for value in column)
     return column.dtype.kind == "b"
-
-
-OTHER = "(other levels)"
-"""The level into which rare levels are pooled."""
-
-MISSING_LEVEL = "(missing)"
-"""The level of missing values, where they are one."""
-
-MIN_LEVEL_ROWS = 5
-MIN_LEVEL_SHARE = 0.01
-MAX_POOLED_SHARE = 0.5
-
-MAX_LEVELS = 100_000
-"""Largest number of levels of a category; a column of text with more is left out."""
-
-TOO_MANY_LEVELS = f"text with more than {MAX_LEVELS:,} levels"
 
 
 @dataclasses.dataclass(frozen=True)
@@ -713,7 +694,7 @@ class _Builder:
 
     def _add_category(self, name: str, column: Category) -> None:
         if self.missing_level:
-            column = _with_missing_level(column)
+            column = missing_as_level(column)
         category, note = pool_rare_levels(column)
         if isinstance(category, Unusable):
             self._skip(name, category.reason)
@@ -743,113 +724,6 @@ class _Builder:
             frame=frame,
             dates=self.dates,
         )
-
-
-class PooledLevels(NamedTuple):
-    """The levels of a category that stay, and those that are pooled.
-
-    Attributes:
-      kept: positions of the levels that stay, or the reason why the column is left out.
-      rare: positions of the levels that are pooled into one: none, or at least two.
-      remark: a note on the pooled levels.
-    """
-
-    kept: NDArray[np.intp] | str
-    rare: NDArray[np.intp]
-    remark: str = ""
-
-
-def pooled_levels(counts: NDArray[Any], levels: Sequence[str]) -> PooledLevels:
-    """Pool the rare levels of a category, given the number of rows of each level.
-
-    A level is rare below `MIN_LEVEL_ROWS` rows or `MIN_LEVEL_SHARE` of the present rows.  The
-    column is left out if rare levels hold more than `MAX_POOLED_SHARE` of the rows.
-    """
-    none = np.zeros(0, np.intp)
-    present, distinct = counts.sum(), np.count_nonzero(counts)
-    if distinct < 2:
-        single = levels[int(counts.argmax())] if present else np.nan
-        return PooledLevels(constant_reason(single), none)
-    if distinct > MAX_LEVELS:
-        return PooledLevels(TOO_MANY_LEVELS, none)
-    rare = (counts > 0) & ((counts < MIN_LEVEL_ROWS) | (counts < MIN_LEVEL_SHARE * present))
-    if counts[rare].sum() > MAX_POOLED_SHARE * present:
-        least = max(MIN_LEVEL_ROWS, int(np.ceil(MIN_LEVEL_SHARE * present)))
-        reason = f"text with {distinct} levels, most of them in fewer than {least} rows"
-        return PooledLevels(reason, none)
-    pooled = np.flatnonzero(rare)
-    if len(pooled) < 2:
-        return PooledLevels(np.flatnonzero(counts > 0), none)
-    remark = f"{len(pooled)} rare levels ({counts[rare].sum()} rows) are pooled"
-    return PooledLevels(np.flatnonzero((counts > 0) & ~rare), pooled, remark)
-
-
-def are_missing_a_level(missing: int, rows: int) -> bool:
-    """Return whether the missing values of a category, of so many rows, are too many to be rare."""
-    return rows > missing >= max(MIN_LEVEL_ROWS, MIN_LEVEL_SHARE * rows)
-
-
-def _with_missing_level(column: Category) -> Category:
-    """Make the missing values a level, the last one, unless they are rare."""
-    missing, levels = column.codes < 0, column.levels
-    if not are_missing_a_level(int(missing.sum()), len(missing)):
-        return column
-    if MISSING_LEVEL not in levels:
-        levels = (*levels, MISSING_LEVEL)
-    return Category(np.where(missing, levels.index(MISSING_LEVEL), column.codes), levels)
-
-
-MAX_ROUNDING_STEPS = 4
-"""Largest range of values that differ by rounding only, in units in the last place."""
-
-LARGEST_ROUNDING, ROUNDING_BITS = 1e-9, 12
-"""Largest absolute value of differences that rounding made, and number of their digits in base 2: a
-number of any other origin has 20 or more."""
-
-
-def differ_by_rounding(values: NDArray[np.floating]) -> bool:
-    """Return whether finite values ``(n,)``, n >= 1, are equal but for rounding.
-
-    Their range is a few units in the last place of the largest, or they are differences of such
-    numbers: tiny multiples of a power of 2, as ``0.1 + 0.2 - 0.3`` is.
-    """
-    low, high = float(values.min()), float(values.max())
-    largest = max(abs(low), abs(high))
-    if high - low <= MAX_ROUNDING_STEPS * float(np.finfo(values.dtype).eps) * largest:
-        return True
-    if largest > max(LARGEST_ROUNDING, 16 * float(np.finfo(values.dtype).eps)):
-        return False
-    digits = np.ldexp(np.frexp(values)[0], ROUNDING_BITS)
-    return bool((digits == np.floor(digits)).all())
-
-
-def rounding_reason(values: NDArray[np.floating]) -> str:
-    """Say why a column whose values `differ_by_rounding` is left out."""
-    if values.min() == values.max():
-        return constant_reason(values[0])
-    low, high = float(values.min()), float(values.max())
-    return f"its values differ by rounding only: {low!r} to {high!r}"
-
-
-def pool_rare_levels(column: Category) -> tuple[Category | Unusable, str]:
-    """Return a category with its rare levels pooled (`pooled_levels`), and a note."""
-    counts = np.bincount(column.codes[column.codes >= 0], minlength=len(column.levels))
-    pooled = pooled_levels(counts, column.levels)
-    if isinstance(pooled.kept, str):
-        return Unusable(pooled.kept), ""
-    common, rare = pooled.kept, pooled.rare
-    new_codes = np.full(len(counts) + 1, -1, np.int32)
-    new_codes[common], new_codes[rare] = np.arange(len(common)), len(common)
-    levels = [column.levels[i] for i in common] + [OTHER] * bool(len(rare))
-    rare_levels = tuple(column.levels[i] for i in rare)
-    return Category(new_codes[column.codes], tuple(levels), rare_levels), pooled.remark
-
-
-def constant_reason(value: float | str) -> str:
-    """Say why a constant column is left out; ``value`` is NaN if every value is missing."""
-    if isinstance(value, str):
-        return f"every value that is present is {value!r}"
-    return "no value is present" if np.isnan(value) else f"every value that is present is {value:g}"
 
 
 def note_infinite(notes: dict[str, str], name: str, count: int) -> None:

@@ -6,6 +6,12 @@ from collections.abc import Sequence
 
 from hgr_jax._texts import near_matches
 
+READABLE = (
+    "CSV, JSON, Parquet, Feather, a workbook (.xlsx, .ods), SQLite, DuckDB, SPSS, Stata or"
+    " SAS, or one of these in .gz or .zip"
+)
+"""What can be read, for messages."""
+
 
 class TableError(ValueError):
     """A file or column that cannot be used, with the reason in one line."""

@@ -5,155 +5,44 @@ The notes of the `Frame` say how columns were read.
 
 from __future__ import annotations
 
-import bz2
-import contextlib
 import dataclasses
-import gzip
-import io
-import json
-import lzma
-import sys
-import warnings
-import zipfile
-import zlib
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from pathlib import Path, PurePath
+import datetime
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from hgr_jax._optional import require
-from hgr_jax.tables.arrow_columns import parse_present, present_texts
+from hgr_jax._texts import near_matches
+from hgr_jax.tables.arrow_columns import parse_text_columns
 from hgr_jax.tables.columns import (
-    Category,
     Frame,
     Parsing,
-    Unusable,
     add_note,
     as_frame,
     as_numbers_in_days,
     from_frame,
     holds_texts,
     name_columns,
-    object_array,
     parse_column,
 )
+from hgr_jax.tables.databases import read_duckdb, read_sqlite
 from hgr_jax.tables.delimited import arrow, as_utf8, read_cells, read_headless_cells, trimmed
-from hgr_jax.tables.faults import TableError, listed, printable
+from hgr_jax.tables.faults import TableError, printable
+from hgr_jax.tables.json_files import read_json
+from hgr_jax.tables.kinds import Form
+from hgr_jax.tables.layouts import find_footer, find_layout
+from hgr_jax.tables.levels import Category, Unusable, encode_numbers, object_array
+from hgr_jax.tables.packed import DATABASES, Contents, format_of, read_contents
 from hgr_jax.tables.reading import Reading
-from hgr_jax.tables.texts import Form, header_kind, is_number
+from hgr_jax.tables.statistics_files import STATISTICS_FORMATS, read_statistics_file
+from hgr_jax.tables.texts import IDENTIFIERS, missing_note
+from hgr_jax.tables.workbooks import sheet_rows
 
-READABLE = "CSV, Parquet, Feather, JSON or .xlsx, or one of these in .gz or .zip"
-
-FORMATS = {
-    **dict.fromkeys((".parquet", ".pq"), "Parquet"),
-    **dict.fromkeys((".feather", ".arrow", ".ipc"), "Feather"),
-    **dict.fromkeys((".jsonl", ".ndjson"), "JSON lines"),
-    ".json": "JSON",
-    **dict.fromkeys((".xlsx", ".xlsm"), "Excel"),
-}
-"""Formats by the ending of the name; other files are CSV, unless their first bytes differ."""
-
-_FORMAT_BY_FIRST_BYTES = {b"PAR1": "Parquet", b"ARROW1": "Feather", b"FEA1": "Feather"}
-
-_UNREADABLE = {
-    b"\xd0\xcf\x11\xe0": "an old Excel file (.xls); save it as .xlsx or CSV",
-    b"SQLite format 3": "an SQLite database; export the table as CSV",
-    b"\x89HDF": "an HDF5 file; export the table as CSV or Parquet",
-    b"%PDF": f"a PDF file; expected {READABLE}",
-    b"\x89PNG": f"a picture; expected {READABLE}",
-    b"\x80\x04": f"a Python pickle; expected {READABLE}",
-    b"\x93NUMPY": f"a NumPy array; expected {READABLE}",
-    b"$FL2": "an SPSS file; export the table as CSV",
-    b"RDX": "an R file; export the table as CSV",
-    b"\x28\xb5\x2f\xfd": "compressed by Zstandard; unpack it",
-    **dict.fromkeys((b"<!DOCTYPE", b"<html", b"<?xml"), f"a page or XML; expected {READABLE}"),
-    b"7z\xbc\xaf": "a 7z archive; unpack it",
-}
-
-
-def check_readable(path: Path) -> None:
-    """Raise a `TableError` if a file does not exist or cannot be read."""
-    if str(path) != "-" and not path.is_fifo():  # a pipe can be read only once
-        with _explaining_read_errors(printable(str(path))), path.open("rb"):
-            pass
-
-
-def read_bytes(path: Path) -> tuple[bytes, str, str]:
-    """Return the unpacked contents of a file, its name, and its printable name.
-
-    Unpacks ``.gz``, ``.bz2``, ``.xz``, and a ``.zip`` of one file; ``-`` is standard input.
-    """
-    if str(path) == "-":
-        body, name, shown = sys.stdin.buffer.read(), "", "standard input"
-    else:
-        name, shown = path.name, printable(str(path))
-        with _explaining_read_errors(shown):
-            body = path.read_bytes()  # in one go: it may be a pipe
-    try:
-        for first, unpack in (
-            (b"\x1f\x8b", gzip.decompress),
-            (b"BZh", bz2.decompress),
-            (b"\xfd7zXZ\0", lzma.decompress),
-        ):
-            if body.startswith(first):
-                return unpack(body), PurePath(name).stem, shown
-        if body.startswith(b"PK\x03\x04") and _excel_sheets(body) is None:
-            body, name = _only_member(body, shown)
-    except (OSError, EOFError, zlib.error, lzma.LZMAError, zipfile.BadZipFile, RuntimeError) as e:
-        raise TableError(f"{shown} cannot be unpacked: {printable(str(e))}") from None
-    return body, name, shown
-
-
-@contextlib.contextmanager
-def _explaining_read_errors(shown: str) -> Iterator[None]:
-    """Turn errors of reading a file into a `TableError` of one line."""
-    try:
-        yield
-    except FileNotFoundError:
-        raise TableError(f"no such file: {shown}") from None
-    except OSError as error:
-        raise TableError(f"cannot read {shown}: {error.strerror}") from None
-
-
-def _excel_sheets(body: bytes) -> int | None:
-    """Count the sheets of an Excel file; None for any other archive."""
-    with zipfile.ZipFile(io.BytesIO(body)) as archive:
-        names = archive.namelist()
-    if "xl/workbook.xml" not in names:
-        return None
-    return sum(name.startswith("xl/worksheets/sheet") for name in names)
-
-
-def _only_member(body: bytes, shown: str) -> tuple[bytes, str]:
-    with zipfile.ZipFile(io.BytesIO(body)) as archive:
-        members = [
-            name
-            for name in archive.namelist()
-            if not name.endswith("/") and not name.startswith("__MACOSX/")
-        ]
-        if len(members) != 1:
-            raise TableError(
-                f"{shown} holds {len(members)} files, {printable(listed(members, 4))};"
-                " expected one: unpack it"
-            )
-        return archive.read(members[0]), members[0]
-
-
-def format_of(body: bytes, name: str, shown: str) -> str:
-    """Return one of the `FORMATS`, or ``"CSV"``; a `TableError` for other formats."""
-    for first, kind in _FORMAT_BY_FIRST_BYTES.items():
-        if body.startswith(first):
-            return kind
-    if body.startswith(b"PK\x03\x04") and _excel_sheets(body) is not None:
-        return "Excel"
-    for first, what in _UNREADABLE.items():
-        if body.startswith(first):
-            raise TableError(f"{shown} is {what}")
-    kind = FORMATS.get(PurePath(name).suffix.lower(), "CSV")
-    start = body[:1000].lstrip(b"\xef\xbb\xbf \r\n\t")
-    return "JSON" if kind == "CSV" and start.startswith((b'{"', b'[{"')) else kind
+DAY_ZERO, SERIAL_DAYS = datetime.datetime(1899, 12, 30), range(10_000, 60_000)
+"""The day 0 of spreadsheets, and numbers of days, of 1927 to 2064, that are dates among dates."""
 
 
 def read_arrow(body: bytes, kind: str, shown: str) -> Any:
@@ -163,134 +52,136 @@ def read_arrow(body: bytes, kind: str, shown: str) -> Any:
     try:
         if kind == "Parquet":
             with reader.ParquetFile(source) as file:
-                return file.read()
-        return reader.read_table(source)
+                table = file.read()
+        else:
+            table = reader.read_table(source)
+        table.validate(full=True)  # damaged texts raise anything where they are read
     except (OSError, arrow().ArrowException) as error:
         reason = printable(" ".join(str(error).split()))
         raise TableError(f"{shown} cannot be read as {kind}: {reason}") from None
+    return table
 
 
-def read_json(body: bytes, kind: str, shown: str) -> tuple[dict[str, NDArray[Any]], str]:
-    """Read JSON as columns of objects, with a note on the encoding.
+def read_table(path: str | Path, reading: Reading | None = None, **options: Any) -> Frame:
+    r"""Read a table from a file, as `scan` and the command line do.
 
-    The file holds a list of records, one record a line, or columns by name.
-    """
-    body, note = as_utf8(body, shown)
-    try:
-        return _json_columns(_parse_json(body.decode(), kind, shown), shown), note
-    except RecursionError:
-        raise TableError(f"{shown}: its values are nested too deeply") from None
-
-
-def _parse_json(text: str, kind: str, shown: str) -> Any:
-    if kind == "JSON":
-        try:
-            return json.loads(text)
-        except json.JSONDecodeError as error:
-            if not error.msg.startswith("Extra data"):
-                raise TableError(f"{shown}, line {error.lineno}: not JSON: {error.msg}") from None
-    records = []
-    for number, line in enumerate(text.splitlines(), 1):
-        if line.strip():
-            try:
-                records.append(json.loads(line))
-            except json.JSONDecodeError as error:
-                reason = f"not JSON: {error.msg}"
-                raise TableError(f"{shown}, line {number}: {reason}") from None
-    return records
-
-
-def _json_columns(content: Any, shown: str) -> dict[str, NDArray[Any]]:
-    """Return the columns of parsed JSON."""
-    if isinstance(content, Mapping) and isinstance(content.get("data"), list):
-        content = content["data"]
-    if isinstance(content, Mapping) and content:
-        columns = list(content.values())
-        if all(isinstance(column, list) for column in columns):
-            if len({len(column) for column in columns}) > 1:
-                raise TableError(f"{shown}: its columns are of different lengths")
-            return {name: object_array(column) for name, column in content.items()}
-        if all(isinstance(column, Mapping) for column in columns):  # as pandas writes them
-            rows = list(dict.fromkeys(row for column in columns for row in column))
-            return {n: object_array([column.get(r) for r in rows]) for n, column in content.items()}
-        content = [content]
-    if not isinstance(content, list) or not all(isinstance(row, Mapping) for row in content):
-        raise TableError(
-            f'{shown}: expected records, as in [{{"x": 1}}, {{"x": 2}}], or one a line'
-        )
-    names = list(dict.fromkeys(name for record in content for name in record))
-    return {name: object_array([record.get(name) for record in content]) for name in names}
-
-
-def read_excel(body: bytes, shown: str) -> tuple[list[list[Any]], str]:
-    """Read the rows of the first sheet that are not blank, with a note on further sheets."""
-    require("openpyxl", "excel")
-    pandas = require("pandas", "table")
-    try:
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore")  # openpyxl warns of styles and validation it skips
-            sheet = pandas.read_excel(
-                io.BytesIO(body), header=None, dtype=object, na_filter=False, engine="openpyxl"
-            )
-    except Exception as error:  # a damaged archive may raise anything
-        reason = printable(" ".join(str(error).split()))
-        raise TableError(f"{shown} cannot be read as Excel: {reason}") from None
-    rows = [row for row in sheet.to_numpy(object).tolist() if any(cell != "" for cell in row)]
-    sheets = _excel_sheets(body) or 1
-    return rows, f"the first of its {sheets} sheets is read" if sheets > 1 else ""
-
-
-def read_any(path: str | Path, reading: Reading | None = None) -> Frame:
-    """Read a table from a file: CSV, Parquet, Feather, JSON or Excel, perhaps packed.
-
-    Columns without a name, or with a repeated one, are renamed (`unique_names`).  Texts are parsed
-    by `infer`, in a typed file by `parse_column`; notes say how texts that are not plain were read.
+    Where the names and the rows are, what separates them, and what a column of texts holds
+    (numbers, dates, times, durations, text) is found out from all rows; ``notes`` of the result
+    say what was not plain.  The guide "Files and tables" has the rules.
 
     Args:
-      path: the file; ``-`` for standard input.
-      reading: how to read it.
+      path: a CSV or other text file, a workbook (.xlsx, .ods), JSON, Parquet, Feather, SQLite,
+        DuckDB, SPSS, Stata or SAS, perhaps packed (.gz, .bz2, .xz, .zip); ``-`` for standard input.
+      reading: how to read it, where that cannot be found out.
+      options: options of `Reading` by name, in place of ``reading``.
+
+    Returns:
+      A `Frame`, which `scan` takes as it is.
 
     Raises:
-      TableError: for a file that cannot be read, with the reason in one line.
-      ImportError: without pyarrow; for Excel without openpyxl.
+      ValueError: for a file that cannot be read, with the reason in one line; for an option that is
+        none of `Reading`, a TypeError.
+      ImportError: without the library of the format; it names the extra to install.
+
+    Degenerate data: a column without any value is one of numbers, all missing.
+
+    Example:
+      >>> import pathlib, tempfile, hgr_jax
+      >>> path = pathlib.Path(tempfile.mkdtemp(), "flats.csv")
+      >>> rows = ["Flats, March", "", "area;rent", "23,5;1.522", "80,5;2.676", "54,9;n.a.", ""]
+      >>> _ = path.write_text("\n".join(rows))
+      >>> table = hgr_jax.read_table(path)
+      >>> print(table.columns["area"], table.columns["rent"])
+      [23.5 80.5 54.9] [1522. 2676.   nan]
+      >>> print(table.notes["area"])
+      '23,5' is read as 23.5 (a decimal comma)
     """
-    reading = reading or Reading()
-    body, name, shown = read_bytes(Path(path))
-    kind = format_of(body, name, shown)
+    if reading is not None and options:
+        raise TypeError(f"reading and {next(iter(options))} were given: pass one of them.")
+    known = [field.name for field in dataclasses.fields(Reading)]
+    for option in options:
+        if option not in known:
+            raise TypeError(f"read_table has no option {option!r}{near_matches(option, known)}.")
+    if not str(path):
+        raise TableError("the path of the table is empty")
+    reading = reading or Reading(**options)
+    contents = read_contents(Path(path))
+    kind, shown = format_of(contents), contents.shown
+    check_fits(kind, shown, reading)
     if kind == "CSV":
-        return _read_text(body, shown, reading)
-    if kind in ("Parquet", "Feather"):
-        table = read_arrow(body, kind, shown)
-        if not table.num_rows or not table.num_columns:
-            raise TableError(f"{shown} has {table.num_rows} rows and {table.num_columns} columns")
-        frame, names = as_frame(table)
-        return _parse_typed_columns(
-            shown, names, lambda i: from_frame(frame, i), reading, "in row {}".format
-        )
-    if kind == "Excel":
-        return _read_sheet(body, shown, reading)
-    columns, remark = read_json(body, kind, shown)
-    if not columns or not len(next(iter(columns.values()))):
-        raise TableError(f"{shown} holds no records")
-    values = list(columns.values())
+        frame = _read_text(contents.body, shown, reading)
+    elif kind == "workbook":
+        frame = _read_sheet(contents.body, shown, reading)
+    elif kind in ("Parquet", "Feather", "DuckDB"):
+        frame = _read_arrow_file(contents, kind, reading)
+    else:
+        frame = _read_objects(contents, kind, reading)
+    return _with_notes(frame, [(shown, contents.note)])
+
+
+def check_fits(kind: str, shown: str, reading: Reading) -> None:
+    """Raise a `TableError` for a sheet or a table that a file of a format cannot have."""
+    for option, kinds, what in (
+        ("sheet", ("workbook",), "workbooks"),
+        ("table", (*DATABASES, "JSON"), "databases and JSON"),
+    ):
+        if getattr(reading, option) is not None and kind not in kinds:
+            raise TableError(f"{option} is for {what}: leave it out for {shown} ({kind})")
+
+
+def _with_notes(frame: Frame, notes: Iterable[tuple[str, str]]) -> Frame:
+    """Add notes, each with the name of its column or file; without the empty ones."""
+    all_notes = dict(frame.notes)
+    for name, note in notes:
+        if note and (name == frame.source or name in frame.columns):
+            add_note(all_notes, name, note)
+    return dataclasses.replace(frame, notes=all_notes)
+
+
+def _read_arrow_file(contents: Contents, kind: str, reading: Reading) -> Frame:
+    """Read a file whose columns have the types of Arrow."""
+    shown, note = contents.shown, ""
+    if kind == "DuckDB":
+        table, note = read_duckdb(contents, reading)
+    else:
+        table = read_arrow(contents.body, kind, shown)
+    if not table.num_rows or not table.num_columns:
+        raise TableError(f"{shown} has {table.num_rows} rows and {table.num_columns} columns")
+    frame, names = as_frame(table)
+    parsed = _parse_typed_columns(
+        shown, names, lambda i: from_frame(frame, i), reading, "in row {}".format
+    )
+    return _with_notes(parsed, [(shown, note)])
+
+
+def _read_objects(contents: Contents, kind: str, reading: Reading) -> Frame:
+    """Read a file whose values are objects: JSON, SQLite, or of a statistics program."""
+    if kind in STATISTICS_FORMATS:
+        names, columns, notes = read_statistics_file(contents, kind)
+    elif kind == "SQLite":
+        names, columns, notes = read_sqlite(contents, reading)
+    else:
+        names, columns, notes = read_json(contents, kind, reading)
+    if not any(isinstance(column, Unusable) or len(column) for column in columns):
+        raise TableError(f"{contents.shown} holds no records")
 
     def where(row: int) -> str:
         return f"in record {row + 1}"
 
-    # Programs write numbers in quotes; pandas reads them as numbers too.
+    # Programs write numbers in quotes, which pandas reads as numbers too; SQLite imports texts.
     frame = _parse_typed_columns(
-        shown, list(columns), values.__getitem__, reading, where, numbers_in_text=True
+        contents.shown, names, columns.__getitem__, reading, where, numbers_in_text=True
     )
-    return dataclasses.replace(frame, notes={**frame.notes, shown: remark}) if remark else frame
+    return _with_notes(frame, notes)
 
 
 def read_publication(
     path: Path, names: Sequence[str], *, encoding: str = "utf8"
 ) -> dict[str, NDArray[Any]]:
     """Read the texts of a CSV file without a header, skipping lines of another length."""
-    body, _, shown = read_bytes(path)
-    cells = read_headless_cells(body.decode(encoding).encode(), shown, names)
-    return dict(zip(names, map(trimmed, cells.columns), strict=True))
+    contents = read_contents(path)
+    columns = read_headless_cells(contents.body.decode(encoding).encode(), contents.shown, names)
+    return dict(zip(names, map(trimmed, columns), strict=True))
 
 
 def _parse_typed_columns(
@@ -305,87 +196,107 @@ def _parse_typed_columns(
     """Parse the columns of a file whose values have types."""
     names, notes = name_columns(old_names)
     columns, skipped, forms = {}, {}, {}
-    missing = reading.missing_texts
     places = {name: place for place, name in enumerate(names)}
     for name in reading.chosen(shown, names):
-        parsing = Parsing(reading.decimal, reading.forms.get(name), missing, where, numbers_in_text)
+        if reading.types.get(name) == "id":
+            skipped[name] = IDENTIFIERS
+            continue
+        parsing = Parsing(
+            reading.hints(name),
+            reading.forms.get(name),
+            reading.missing(name),
+            where,
+            numbers_in_text,
+        )
         values, note, form = parse_column(column(places[name]), parsing)
         if isinstance(values, Unusable):
             skipped[name] = values.reason
             continue
+        if reading.types.get(name) in ("category", "text") and not isinstance(values, Category):
+            values = encode_numbers(as_numbers_in_days(values).astype(np.float64))
         if isinstance(values, Category):
-            levels = ["" if level.lower() in missing else level for level in values.levels]
+            levels = ["" if level.lower() in reading.na_texts else level for level in values.levels]
             values = object_array([*levels, ""])[values.codes]
         columns[name] = values
         if form:
             forms[name] = form
         if note:
             add_note(notes, name, note)
-    if not columns:
-        name, reason = next(iter(skipped.items()))
-        raise TableError(f"{shown}: no column holds numbers or text; {name!r} holds {reason}")
     return _as_frame(shown, columns, forms, notes, skipped, reading)
 
 
 def _read_sheet(body: bytes, shown: str, reading: Reading) -> Frame:
-    rows, remark = read_excel(body, shown)
-    if not rows:
+    rows, remark = sheet_rows(body, shown, reading)
+    rows = rows[reading.skip :]
+    width = max(map(len, rows), default=0)
+    texts = [["" if cell is None else str(cell).strip() for cell in row] for row in rows]
+    if not any(map(any, texts)):
         raise TableError(f"{shown} is empty: expected a row of column names, then rows")
-    names = [str(cell).strip() for cell in rows[0]]
-    notes, header = _check_header(names, reading.header)
-    if remark:
-        add_note(notes, shown, remark)
-    names = names if header else [""] * len(names)
-    rows = rows[1:] if header else rows
-    if not rows:
+    lines = [place + 1 + reading.skip for place in range(len(rows))]
+    names_row = reading.names_row(texts, lines, shown)
+    layout = find_layout(texts, width, names_row, shown, totals=reading.footer is None)
+    end, note = reading.footer or 0, ""
+    if reading.footer is None:
+        end, note = find_footer(texts[layout.first :], width, complete=True)
+    places = [place for place in range(layout.first, len(rows) - end) if any(texts[place])]
+    if not places:
         raise TableError(f"{shown} has a header but no rows")
-    columns = [object_array(column) for column in zip(*rows, strict=True)]
-    first = 2 if header else 1
-    frame = _parse_typed_columns(
-        shown, names, columns.__getitem__, reading, lambda row: f"in row {row + first} of the sheet"
-    )
-    return dataclasses.replace(frame, notes={**frame.notes, **notes})
+    columns = [_dates_of([rows[place][column] for place in places]) for column in range(width)]
+
+    def where(row: int) -> str:
+        return f"in row {lines[places[row]]} of the sheet"
+
+    frame = _parse_typed_columns(shown, layout.names, columns.__getitem__, reading, where)
+    remarks = [*([remark] if remark else []), *layout.remarks(lines), *([note] if note else [])]
+    notes = dict(frame.notes)
+    if remarks:
+        add_note(notes, shown, "; ".join(remarks))
+    return dataclasses.replace(frame, notes=notes)
+
+
+def _dates_of(cells: list[Any]) -> NDArray[Any]:
+    """Return cells as an array; numbers among dates are days, as spreadsheets count them."""
+    is_serial = [isinstance(cell, int | float) and int(cell) in SERIAL_DAYS for cell in cells]
+    others = [cell for cell, serial in zip(cells, is_serial, strict=True) if not serial]
+    kinds = set(map(type, others)) - {type(None)}
+    if kinds == {datetime.datetime} and any(is_serial):
+        cells = [
+            DAY_ZERO + datetime.timedelta(days=cell) if serial else cell
+            for cell, serial in zip(cells, is_serial, strict=True)
+        ]
+    return object_array(cells)
 
 
 def _read_text(body: bytes, shown: str, reading: Reading) -> Frame:
-    body, remark = as_utf8(body, shown)
-    cells = read_cells(body, shown, header=reading.header, point=reading.point)
-    names, notes, header = header_names(cells.header, reading)
-    if header != reading.header:
-        cells = read_cells(body, shown, header=False, point=reading.point)
-    if header:
-        for name in reading.columns:
-            if cells.header.count(name) > 1:
-                notes[name] = f"the first of {cells.header.count(name)} columns of this name"
-        is_value = map(has_text, cells.columns, cells.header)
-        if doubt := doubtful_name_note(cells.header, is_value):
-            notes[""] = doubt
-    notes = {shown if name == "" else name: note for name, note in notes.items()}
-    if remark:
-        add_note(notes, shown, remark)
+    body, remark = as_utf8(body, shown, reading.encoding)
+    cells = read_cells(body, shown, reading, typed=reading.point != "," and not reading.types)
+    layout = cells.dialect.layout
+    names, notes = name_columns(layout.names, told=layout.names_row is not None)
+    for name in reading.columns:
+        if (count := layout.names.count(name)) > 1:
+            notes[name] = f"the first of {count} columns of this name"
+    remarks = [*cells.dialect.notes, *cells.notes, *([remark] if remark else [])]
     positions = {name: position for position, name in enumerate(names)}
-    texts = {
-        name: present_texts(cells.columns[positions[name]], reading.missing_texts)
-        for name in reading.chosen(shown, names)
-    }
+    chosen = reading.chosen(shown, names)
+    # The columns of a file decide together what a comma is, unless it is between the values.
+    deciding = chosen if cells.dialect.delimiter == "," else names
+    columns = [(name, cells.columns[positions[name]]) for name in deciding]
 
     def where(row: int) -> str:
         return f"in line {cells.line(row)}"
 
-    columns = {
-        name: parse_present(column, reading.decimal, reading.forms.get(name), where)
-        for name, column in texts.items()
-    }
-    if any(column.form and column.form.point == "," for column in columns.values()):
-        for name, column in columns.items():
-            if column.ambiguous:  # a file has one decimal point
-                columns[name] = parse_present(texts[name], ",", None, where)
-    for name, column in columns.items():
+    parsed, missing = parse_text_columns(columns, reading, where, chosen)
+    for name, column in parsed.items():
         if column.note:
             add_note(notes, name, column.note)
-    forms = {name: column.form for name, column in columns.items() if column.form}
-    values = {name: column.values for name, column in columns.items()}
-    return _as_frame(shown, values, forms, notes, {}, reading)
+    if note := missing_note(missing):
+        remarks.append(note)
+    if remarks:
+        add_note(notes, shown, "; ".join(remarks))
+    forms = {name: column.form for name, column in parsed.items() if column.form}
+    values = {name: column.values for name, column in parsed.items() if not column.skip}
+    skipped = {name: column.skip for name, column in parsed.items() if column.skip}
+    return _as_frame(shown, values, forms, notes, skipped, reading)
 
 
 def _as_frame(
@@ -396,7 +307,14 @@ def _as_frame(
     skipped: Mapping[str, str],
     reading: Reading,
 ) -> Frame:
-    """Return a frame of parsed columns; numbers in `Reading.na` become missing."""
+    """Return a frame of parsed columns; numbers in `Reading.na` become missing.
+
+    Raises:
+      TableError: if no column can be used.
+    """
+    if not parsed:
+        name, reason = next(iter(skipped.items()))
+        raise TableError(f"{shown}: no column holds numbers or text; {name!r} holds {reason}")
     columns, all_forms = {}, {}
     point = "," if any(form.point == "," for form in forms.values()) else "."
     for name, values in parsed.items():
@@ -405,52 +323,10 @@ def _as_frame(
             no_point = form.kind == "numbers" and not form.point
             all_forms[name] = dataclasses.replace(form, point=point) if no_point else form
             if values.dtype.kind != "M":
+                are_numbers = values.dtype.kind in "fiu" and form.kind == "numbers"
                 values = as_numbers_in_days(values).astype(np.float64)
-                if reading.missing_numbers:
+                if are_numbers and reading.missing_numbers:
                     values = np.where(np.isin(values, reading.missing_numbers), np.nan, values)
         columns[name] = values
     notes = {name: note for name, note in notes.items() if name == shown or name in columns}
     return Frame(shown, columns, notes, skipped, all_forms)
-
-
-def _check_header(cells: Sequence[str], header: bool) -> tuple[dict[str, str], bool]:
-    """Return a note, under "", on a first line of numbers, and whether the line holds names."""
-    kind = header_kind(cells) if header else "names"
-    if kind == "names":
-        return {}, header
-    if kind == "counted":
-        return {
-            "": "the first line, 0, 1, ..., is read as names; --no-header reads it as data"
-        }, True
-    return {"": "the first line holds numbers only and is read as data, as by --no-header"}, False
-
-
-def header_names(cells: Sequence[str], reading: Reading) -> tuple[list[str], dict[str, str], bool]:
-    """Return names of columns, notes (on the file: under ""), and whether the line holds names.
-
-    ``cells`` are the cells of the first line.
-    """
-    notes, header = _check_header(cells, reading.header)
-    names, name_notes = name_columns(cells if header else [""] * len(cells))
-    return names, notes | name_notes if header else notes, header
-
-
-def has_text(column: Any, text: str) -> bool:
-    """Return whether an Arrow column holds a text, perhaps with spaces around it."""
-    compute = arrow().compute
-    return bool(compute.any(compute.equal(compute.utf8_trim_whitespace(column), text)).as_py())
-
-
-def doubtful_name_note(names: Sequence[str], is_value: Iterable[bool]) -> str:
-    """Return a note if a name looks like a value; ``is_value``: whether its column holds it too."""
-    for name, same in zip(names, is_value, strict=True):
-        number = is_number(name)
-        if number and float(name).is_integer():
-            continue  # a year, or a position
-        if name and (number or same):
-            why = "a number" if number else "a value of its column too"
-            return (
-                f"the first line, read as names, may be data ({name[:40]!r} is {why}): --no-header"
-                " reads it so"
-            )
-    return ""

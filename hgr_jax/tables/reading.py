@@ -4,27 +4,30 @@ from __future__ import annotations
 
 import codecs
 import dataclasses
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 
 from hgr_jax._checks import check_choice, check_count
 from hgr_jax.tables.faults import TableError, check_names
-from hgr_jax.tables.texts import Form, is_number
+from hgr_jax.tables.kinds import Form
+from hgr_jax.tables.number_texts import is_number
+from hgr_jax.tables.texts import MISSING, Hints
 
-TYPES = ("number", "category", "date", "text", "id")
-"""What `Reading.types` can make of a column."""
+TYPES = ("number", "category", "date", "dmy", "mdy", "text", "id")
+"""What `Reading.types` can make of a column; ``dmy`` and ``mdy`` are dates, day or month first."""
 
 
 @dataclasses.dataclass(frozen=True)
 class Reading:
-    """How a file is read; what is not said here is found out from the file.
+    """Say how a file is read, where that cannot be found out from the file.
 
     Attributes:
       delimiter: the character between values; ``" "`` for columns that spaces separate.
       decimal: the decimal point, ``.`` or ``,``.
-      thousands: the mark between thousands, such as ``.``, ``,``, ``'`` or a space.
+      thousands: the mark between thousands, ``.`` or ``,``: the other one is the decimal point.
       encoding: encoding of the text, as Python calls it, such as ``"cp1250"``.
       header: the line of the names, from 1; True to find it, False if the file has none.
       skip: number of first lines (rows of a sheet) to leave out.
+      footer: number of last lines to leave out; None to find notes and totals.
       comment: character with which lines begin that are no rows.
       sheet: name of a sheet of a workbook, or its position from 1.
       table: name of a table of a database.
@@ -41,6 +44,7 @@ class Reading:
     encoding: str | None = None
     header: int | bool = True
     skip: int = 0
+    footer: int | None = None
     comment: str | None = None
     sheet: str | int | None = None
     table: str | None = None
@@ -54,26 +58,34 @@ class Reading:
         """Check the options."""
         for option in ("na", "columns", "drop"):
             value = getattr(self, option)
-            if isinstance(value, str):
+            if isinstance(value, str) or not isinstance(value, Iterable):
                 raise TypeError(f"{option} must be a sequence of texts; got {value!r}.")
             object.__setattr__(self, option, tuple(map(str, value)))
-        for option in ("delimiter", "thousands", "comment"):
+        for option in ("types", "forms"):
             value = getattr(self, option)
-            if value is not None and (len(value) != 1 or value in '\r\n"'):
-                raise ValueError(f"{option} must be one character, and no quote; got {value!r}.")
-        if self.decimal is not None:
-            check_choice("decimal", self.decimal, (".", ","))
-            if self.decimal == self.thousands:
-                raise ValueError(f"decimal and thousands must differ; got {self.decimal!r} twice.")
+            if not isinstance(value, Mapping):
+                raise TypeError(f"{option} must be a mapping of columns; got {value!r}.")
+        for option, most in (("delimiter", 1), ("comment", 2)):
+            value = getattr(self, option)
+            if value is not None and (not 0 < len(value) <= most or {*value} & {*'\r\n"'}):
+                characters = "one character" if most == 1 else "one or two characters"
+                raise ValueError(f"{option} must be {characters}, and no quote; got {value!r}.")
+        for option in ("decimal", "thousands"):
+            if getattr(self, option) is not None:
+                check_choice(option, getattr(self, option), (".", ","))
+        if self.decimal is not None and self.decimal == self.thousands:
+            raise ValueError(f"decimal and thousands must differ; got {self.decimal!r} twice.")
         if self.encoding is not None:
             try:
-                codecs.lookup(self.encoding)
-            except LookupError:
+                "".encode(codecs.lookup(self.encoding).name)
+            except LookupError:  # also of codecs that are no encodings of text
                 raise ValueError(
                     f"encoding must be one that Python knows, such as 'cp1250' or 'latin-1'; got"
                     f" {self.encoding!r}."
                 ) from None
         check_count("skip", self.skip, 0)
+        if self.footer is not None:
+            check_count("footer", self.footer, 0)
         if not isinstance(self.header, bool):
             check_count("header", self.header, 1)
         for name, kind in self.types.items():
@@ -82,13 +94,45 @@ class Reading:
     @property
     def point(self) -> str | None:
         """The decimal point of the file, None to infer it."""
-        commas = any(form.point == "," for form in self.forms.values())
-        return self.decimal or ("," if commas else None)
+        if self.decimal or self.thousands:
+            return self.decimal or ("," if self.thousands == "." else ".")
+        return "," if any(form.point == "," for form in self.forms.values()) else None
+
+    def names_row(
+        self, rows: Sequence[Sequence[str]], ends: Sequence[int], shown: str
+    ) -> int | bool:
+        """Return the position of the row of names among ``rows``, which end on lines ``ends``.
+
+        It is True where it has to be found, and False where there is none.
+        """
+        if isinstance(self.header, bool):
+            return self.header
+        place = next((place for place, end in enumerate(ends) if end >= self.header), None)
+        if place is None or not any(rows[place]):
+            raise TableError(f"{shown} has no names in line {self.header}")
+        return place
+
+    def hints(self, name: str) -> Hints:
+        """Return what is known of a column."""
+        kind = self.types.get(name)
+        if kind in ("dmy", "mdy"):
+            return Hints(self.explicit_point, kind, "date")
+        return Hints(self.explicit_point, type=kind)
 
     @property
-    def missing_texts(self) -> list[str]:
+    def na_texts(self) -> frozenset[str]:
         """`na` in lower case."""
-        return [text.strip().lower() for text in self.na]
+        return frozenset(text.strip().lower() for text in self.na)
+
+    @property
+    def explicit_point(self) -> str | None:
+        """The decimal point that was asked for."""
+        return self.point if self.decimal or self.thousands else None
+
+    def missing(self, name: str = "") -> frozenset[str]:
+        """Return the texts of a column that mean a missing value, in lower case."""
+        usual = frozenset({""}) if self.types.get(name) == "category" else MISSING
+        return usual | self.na_texts
 
     @property
     def missing_numbers(self) -> list[float]:
@@ -98,8 +142,7 @@ class Reading:
     def chosen(self, shown: str, names: Sequence[str]) -> list[str]:
         """Return the names of the columns to read, in the order of the file ``shown``."""
         check_names(shown, names, [*self.columns, *self.drop, *self.types])
-        identifiers = {name for name, kind in self.types.items() if kind == "id"}
-        chosen = set(self.columns or names) - set(self.drop) - identifiers
+        chosen = set(self.columns or names) - set(self.drop)
         if not chosen:
             raise TableError(f"{shown}: no column is left to read; --drop names all of them")
         return [name for name in names if name in chosen]

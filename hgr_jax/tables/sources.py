@@ -25,14 +25,19 @@ from hgr_jax.tables.arrow_columns import (
 )
 from hgr_jax.tables.columns import Frame, add_note
 from hgr_jax.tables.csv_files import CsvFile, CsvFiles
+from hgr_jax.tables.databases import open_duckdb, quoted
 from hgr_jax.tables.delimited import arrow
 from hgr_jax.tables.faults import TableError, printable
-from hgr_jax.tables.files import read_any
+from hgr_jax.tables.files import check_fits, read_table
 from hgr_jax.tables.reading import Reading
 from hgr_jax.tables.texts import Meaning
 
 PARQUET = (".parquet", ".pq")
 DELIMITED = (".csv", ".tsv", ".csv.gz", ".tsv.gz")
+FEATHER = (".feather", ".arrow", ".ipc")
+DUCKDB = (".duckdb", ".ddb")
+STREAMED = (*PARQUET, *DELIMITED, *FEATHER, *DUCKDB)
+"""Endings of the files that are read in batches if they are large."""
 
 READ_AHEAD = 2
 """Batches of a dataset that are read ahead."""
@@ -135,11 +140,10 @@ class Source:
         """Parse the columns of text by their counts over all rows; return their meanings too."""
         notes, meanings = dict(self.notes), dict[str, Meaning]()
         for name, column in texts.items():
-            meaning, note = column.decide()
-            if meaning is not None:
-                meanings[name] = meaning
-            if note:
-                add_note(notes, name, note)
+            meaning = column.decide()
+            meanings[name] = meaning
+            if meaning.note:
+                add_note(notes, name, meaning.note)
 
         def parsing(part: Part) -> Part:
             def read(kinds: Mapping[str, str], size: int) -> Iterator[Any]:
@@ -148,7 +152,11 @@ class Source:
 
             return dataclasses.replace(part, read=read)
 
+        left_out = {name: meaning.skip for name, meaning in meanings.items() if meaning.skip}
+        meanings = {n: m for n, m in meanings.items() if not (m.skip or texts[n].category)}
         kinds = {**self.kinds, **{n: kind_of_meaning(m) for n, m in meanings.items()}}
+        kinds = {name: kind for name, kind in kinds.items() if name not in left_out}
+        notes |= left_out
         parts = tuple(map(parsing, self.parts)) if meanings else self.parts
         source = dataclasses.replace(self, parts=parts, kinds=kinds, notes=notes, texts=())
         return source, meanings
@@ -254,6 +262,7 @@ def of_files(path: str | Path, reading: Reading) -> Source:
             if file.is_file()
             and file.name.lower().endswith((*PARQUET, *DELIMITED))
             and not any(part.startswith((".", "_")) for part in file.relative_to(place).parts)
+            and not (file.parent / "scan.npz").exists()  # the pairs of an earlier scan
         )
         subfolders = (part for file in files for part in file.relative_to(place).parts[:-1])
         partition = next((name for name in subfolders if "=" in name), None)
@@ -271,12 +280,14 @@ def of_files(path: str | Path, reading: Reading) -> Source:
         if not files:
             raise TableError(f"no such file: {shown}")
     for file in files:
-        if not file.name.lower().endswith((*PARQUET, *DELIMITED, ".txt")):
+        if not file.name.lower().endswith((*STREAMED, ".txt")):
             raise TableError(
-                f"{printable(str(file))} is read whole, not batch by batch: expected Parquet or"
-                f" CSV, by its ending ({', '.join((*PARQUET, *DELIMITED))})"
+                f"{printable(str(file))} is read whole, not batch by batch: expected Parquet, CSV,"
+                f" Feather or DuckDB, by its ending ({', '.join(STREAMED)})"
             )
-    tables = [file for file in files if not file.name.lower().endswith(PARQUET)]
+    tables = [file for file in files if file.name.lower().endswith((*DELIMITED, ".txt"))]
+    for file in tables:
+        check_fits("CSV", printable(str(file)), reading)
     if len(tables) < len(files):
         _refuse_reading(shown, reading)
     with _explaining_part_errors(shown):
@@ -285,21 +296,28 @@ def of_files(path: str | Path, reading: Reading) -> Source:
     parts = []
     for file in files:
         with _explaining_part_errors(printable(str(file))):
-            parts.append(next(csv_parts) if file in tables else _parquet_part(file))
+            parts.append(next(csv_parts) if file in tables else _typed_part(file, reading))
     return Source.of(shown, parts, notes)
 
 
+def _typed_part(file: Path, reading: Reading) -> Part:
+    """Return a file whose columns have types as a part."""
+    shown, name = printable(str(file)), file.name.lower()
+    if name.endswith(DUCKDB):
+        return _duckdb_part(file, reading)
+    check_fits("Feather" if name.endswith(FEATHER) else "Parquet", shown, reading)
+    return _feather_part(file) if name.endswith(FEATHER) else _parquet_part(file)
+
+
 def _refuse_reading(shown: str, reading: Reading) -> None:
-    """Raise for options that Parquet files in batches do not have."""
-    for option, is_set in (
-        ("na", reading.na),
-        ("decimal", reading.decimal),
-        ("header", not reading.header),
-    ):
-        if is_set:
+    """Raise for options that files of typed columns do not have in batches."""
+    kept = ("columns", "drop", "forms", "table")
+    usual = Reading(**{name: getattr(reading, name) for name in kept})
+    for option, value in vars(reading).items():
+        if value != getattr(usual, option):
             raise TableError(
-                f"{option} is for CSV, and for a file that is read whole; {shown} holds Parquet"
-                " that is read batch by batch: leave it out, or allow more memory"
+                f"{option} is for CSV, and for a file that is read whole; {shown} has typed columns"
+                " and is read batch by batch: leave it out, or allow more memory"
             )
 
 
@@ -309,7 +327,7 @@ def open_path(
     """Read a file whole, or return the source of a folder, a pattern or a large file.
 
     Args:
-      path: a path for `of_files` or `read_any`.
+      path: a path for `of_files` or `read_table`.
       reading: how to read a file whole.
       memory: size in bytes up to which any file is read whole.
       is_small: whether a file with a number of rows is read whole, whatever its size.
@@ -317,12 +335,12 @@ def open_path(
     place = Path(path)
     if not str(path):
         raise TableError("the path of the table is empty")
-    in_batches = place.is_file() and place.name.lower().endswith((*PARQUET, *DELIMITED))
+    in_batches = place.is_file() and place.name.lower().endswith(STREAMED)
     if names_several(place) or (
         in_batches and place.stat().st_size > memory and not _has_few_rows(place, is_small)
     ):
         return of_files(path, reading or Reading())
-    return read_any(path, reading)
+    return read_table(path, reading)
 
 
 def _has_few_rows(file: Path, is_small: Callable[[int], bool]) -> bool:
@@ -331,6 +349,8 @@ def _has_few_rows(file: Path, is_small: Callable[[int], bool]) -> bool:
         if file.name.lower().endswith(PARQUET):
             with require("pyarrow.parquet", "stream").ParquetFile(file) as opened:
                 return is_small(opened.metadata.num_rows)
+        if file.name.lower().endswith((*FEATHER, *DUCKDB)):
+            return False  # few rows of very many columns
         lines = 0
         with arrow().input_stream(str(file), compression="detect") as stream:
             while is_small(lines) and (block := stream.read(2**20)):
@@ -361,6 +381,25 @@ def _parquet_part(file: Path) -> Part:
     return Part(printable(str(file)), kinds, rows, read, _stamp(file))
 
 
+def _feather_part(file: Path) -> Part:
+    dataset = require("pyarrow.dataset", "stream").dataset(file, format="ipc")
+    part = _fragment_part(next(dataset.get_fragments()), dataset.schema, printable(str(file)))
+    return dataclasses.replace(part, stamp=_stamp(file))
+
+
+def _duckdb_part(file: Path, reading: Reading) -> Part:
+    shown = printable(str(file))
+
+    def read(kinds: Mapping[str, str], size: int) -> Iterator[Any]:
+        with open_duckdb(file, shown, reading) as (table, _):
+            chosen = table.project(", ".join(map(quoted, kinds)))
+            yield from arrow().RecordBatchReader.from_stream(chosen)
+
+    with open_duckdb(file, shown, reading) as (table, _):
+        schema = arrow().RecordBatchReader.from_stream(table.limit(0)).schema
+        return Part(shown, kinds_of(schema, shown), len(table), read, _stamp(file))
+
+
 def _csv_parts(paths: Sequence[Path], reading: Reading) -> tuple[list[Part], dict[str, str]]:
     """Read CSV files as parts of one table, with notes on it."""
     files: list[CsvFile] = []
@@ -369,10 +408,12 @@ def _csv_parts(paths: Sequence[Path], reading: Reading) -> tuple[list[Part], dic
             files.append(CsvFile.of(path, reading, sum(file.rows for file in files)))
     table = CsvFiles.of(files)
 
-    def kind(file: CsvFile, name: str) -> str:
+    def kind(file: CsvFile, name: str) -> str | None:
         meaning = table.meanings[name]
-        if meaning is None:
-            return TEXT if file.counts[name].present else EMPTY
+        if meaning.skip:
+            return None
+        if meaning.is_text and not file.counts[name].present:
+            return EMPTY
         return kind_of_meaning(meaning)
 
     def part(file: CsvFile) -> Part:
@@ -382,7 +423,8 @@ def _csv_parts(paths: Sequence[Path], reading: Reading) -> tuple[list[Part], dic
         kinds = {name: kind(file, name) for name in file.names}
         return Part(file.shown, kinds, file.rows, read, _stamp(file.path))
 
-    return [part(file) for file in files], dict(table.notes)
+    left_out = {name: m.skip for name, m in table.meanings.items() if m.skip}
+    return [part(file) for file in files], {**table.notes, **left_out}
 
 
 def _dataset_source(dataset: Any) -> Source:
@@ -390,17 +432,22 @@ def _dataset_source(dataset: Any) -> Source:
     parts = []
     for place, fragment in enumerate(dataset.get_fragments()):
         name = printable(str(getattr(fragment, "path", "") or f"part {place} of the dataset"))
-
-        def read(kinds: Mapping[str, str], size: int, fragment: Any = fragment) -> Iterator[Any]:
-            yield from fragment.to_batches(
-                schema=schema, columns=list(kinds), batch_size=size, batch_readahead=READ_AHEAD
-            )
-
         with _explaining_part_errors(name):
-            parts.append(Part(name, kinds_of(schema, name), fragment.count_rows(), read))
+            parts.append(_fragment_part(fragment, schema, name))
     if not parts:
         raise TableError("the dataset has no files")
     return Source.of("the dataset", parts)
+
+
+def _fragment_part(fragment: Any, schema: Any, name: str) -> Part:
+    def read(kinds: Mapping[str, str], size: int) -> Iterator[Any]:
+        for batch in fragment.to_batches(
+            schema=schema, columns=list(kinds), batch_size=size, batch_readahead=READ_AHEAD
+        ):
+            batch.validate(full=True)  # as `read_arrow` does
+            yield batch
+
+    return Part(name, kinds_of(schema, name), fragment.count_rows(), read)
 
 
 def _lazy_frame_source(frame: Any) -> Source:

@@ -9,15 +9,12 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from hgr_jax.tables.columns import (
-    MISSING_LEVEL,
-    Category,
-    Frame,
-    encode_by_levels,
-    encode_texts,
-)
+from hgr_jax.tables.columns import Frame
 from hgr_jax.tables.faults import TableError, listed
-from hgr_jax.tables.texts import Form, is_number
+from hgr_jax.tables.kinds import Form
+from hgr_jax.tables.levels import Category, encode_by_levels, encode_texts
+from hgr_jax.tables.number_texts import is_number
+from hgr_jax.tables.texts import MISSING_LEVEL
 
 MIN_TRAINING_ROWS = 20
 MIN_CLASS_ROWS = 4

@@ -1,236 +1,131 @@
-"""Infer what a column of texts holds: numbers, dates, times, booleans, or plain text.
+"""Decide what a column of texts holds: numbers, dates, times, durations, booleans, or plain text.
 
 One odd text does not turn many numbers into a column of text: it counts as missing, with a note.
-A `Form` records how a column is written, so that later files are read in the same way.
+The columns of a file decide together: a decimal comma in one of them is one in all.
 """
 
 from __future__ import annotations
 
 import dataclasses
-import datetime
-import functools
 import re
 import sys
-from collections.abc import Callable, Mapping, Sequence
-from typing import Any, Literal
+from collections.abc import Callable, Collection, Mapping, Sequence
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-DATE_ORDERS = {
-    "": "",
-    "iso": " (year-month-day)",
-    "zone": " (year-month-day, with a time zone)",
-    "ymd": " (year, month, day)",
-    "mdy": " (month, day, year)",
-    "dmy": " (day, month, year)",
-    "name": " (with the name of the month)",
-}
-"""Orders of year, month and day, and how a message words them."""
-
-COMMA = " (a decimal comma)"
-HOURS = " (hours since midnight)"
-
-
-@dataclasses.dataclass(frozen=True)
-class Form:
-    """How a column of numbers, dates or times is written.
-
-    Attributes:
-      kind: ``numbers`` (booleans included), ``dates``, or ``times`` of day.
-      point: the decimal point of numbers; ``""`` if no number shows it.
-      thousands: the thousands separator, ``,`` or ``.``; ``""`` if no number has one.
-      order: a key of `DATE_ORDERS`; ``""`` for dates that were not read from texts.
-    """
-
-    kind: str
-    point: str = ""
-    thousands: str = ""
-    order: str = ""
-
-    def __str__(self) -> str:
-        if self.kind == "dates":
-            return self.kind + DATE_ORDERS[self.order]
-        if self.kind == "times":
-            return self.kind + HOURS
-        return self.kind + (COMMA if self.point == "," else "")
-
-    def with_point(self, point: str) -> Form:
-        """Return the form with this decimal point; the other mark then separates thousands."""
-        if self.kind != "numbers":
-            return self
-        return dataclasses.replace(self, point=point, thousands="," if point == "." else ".")
-
-    def described(self) -> dict[str, str]:
-        """Return the fields that are set, for `form_of`."""
-        return {name: value for name, value in dataclasses.asdict(self).items() if value}
-
-
-def form_of(description: Mapping[str, Any]) -> Form:
-    """Return the form that `Form.described` describes, or raise a ValueError."""
-    form = Form(**description)
-    valid = form.kind in ("numbers", "dates", "times") and form.order in DATE_ORDERS
-    if not valid or {form.point, form.thousands} - {"", ".", ","}:
-        raise ValueError(f"{dict(description)} is no form of numbers, dates or times")
-    return form
-
-
-ISO_DATE = r"[0-9]{4}-[0-9]{2}-[0-9]{2}(?:[T ][0-9]{2}:[0-9]{2}(?::[0-9]{2}(?:\.[0-9]{1,6})?)?)?"
-
-_ISO = re.compile(ISO_DATE)
-_ZONE = re.compile(rf"({_ISO.pattern})(Z|[-+][0-9]{{2}}:?[0-9]{{2}})")
-_CLOCK = (
-    r"(?P<hour>[0-9]{1,2}):(?P<minute>[0-9]{2})(?::(?P<second>[0-9]{2})(?P<fraction>\.[0-9]+)?)?"
-    r"(?:\s*(?P<am_pm>[AaPp])[Mm])?"
+from hgr_jax._texts import counted
+from hgr_jax.tables.kinds import (
+    TEXT_KIND,
+    TEXT_KINDS,
+    Form,
+    Kind,
+    kinds_of_form,
 )
-_TIME = re.compile(_CLOCK)
-_PARTS = re.compile(
-    r"(?P<a>[0-9]{1,4})(?P<separator>[/.-])(?P<b>[0-9]{1,2})(?P=separator)(?P<c>[0-9]{1,4})"
-    rf"(?:[T ,]\s*{_CLOCK})?"
+from hgr_jax.tables.number_texts import (
+    MAX_EXACT_DIGITS,
+    Number,
+    as_integer,
+    is_flag,
+    is_number,
+    loses_digits,
 )
-_NAME = r"(?P<month>[A-Za-z]{3,9})"
-_NAMED = (
-    re.compile(
-        rf"(?P<day>[0-9]{{1,2}})(?:\.?\s+|(?P<by>[/-])){_NAME}(?(by)(?P=by)|\.?,?\s+)"
-        rf"(?P<year>[0-9]{{4}}|(?(by)[0-9]{{2}}|[0-9]{{4}}))(?:[T ,:]\s*{_CLOCK})?"
-    ),
-    re.compile(
-        rf"{_NAME}\.?\s+(?P<day>[0-9]{{1,2}}),?\s+(?P<year>[0-9]{{4}})(?:[T ,]\s*{_CLOCK})?"
-    ),
-)
-_MONTHS = (
-    *("january", "february", "march", "april", "may", "june", "july", "august", "september"),
-    *("october", "november", "december"),
-)
-_MONTH_NUMBERS = {
-    written: number
-    for number, name in enumerate(_MONTHS, 1)
-    for written in (name, name[:3], *(["sept"] if number == 9 else []))
-}
-
-
-def as_iso(text: str) -> datetime.datetime | None:
-    """Parse a date of ISO 8601; None for any other text."""
-    return _parse_iso(text) if _ISO.fullmatch(text) else None
-
-
-def as_zoned(text: str) -> datetime.datetime | None:
-    """Parse a date of ISO 8601 with a time zone into UTC; None for any other text."""
-    moment = _parse_iso(text) if _ZONE.fullmatch(text) else None
-    return moment and moment.astimezone(datetime.UTC).replace(tzinfo=None)
-
-
-def _parse_iso(text: str) -> datetime.datetime | None:
-    try:
-        return datetime.datetime.fromisoformat(text)
-    except (ValueError, OverflowError):  # the day or time does not exist
-        return None
-
-
-def as_parts(text: str, order: str) -> datetime.datetime | None:
-    """Parse a date of three numbers in the given order, such as ``"dmy"``; None otherwise."""
-    match = _PARTS.fullmatch(text)
-    if match is None:
-        return None
-    parts = dict(zip(order, match.group("a", "b", "c"), strict=True))
-    short = match["separator"] == "/" and len(parts["y"]) == 2 and order != "ymd"
-    if not (len(parts["y"]) == 4 or short) or len(parts["d"]) > 2 or len(parts["m"]) > 2:
-        return None
-    if order == "ymd" and match["separator"] == "-":  # `as_iso` parses those
-        return None
-    return _date(parts["y"], int(parts["m"]), parts["d"], match)
-
-
-def as_named(text: str) -> datetime.datetime | None:
-    """Parse a date with an English month name; None for any other text.
-
-    Example:
-      >>> from hgr_jax.tables.texts import as_named
-      >>> for text in ("5 Jan 2024", "January 5, 2024", "05-JAN-24 13:45"):
-      ...     print(as_named(text))
-      2024-01-05 00:00:00
-      2024-01-05 00:00:00
-      2024-01-05 13:45:00
-    """
-    match = next(filter(None, (pattern.fullmatch(text) for pattern in _NAMED)), None)
-    month = _MONTH_NUMBERS.get(match["month"].lower()) if match else None
-    return _date(match["year"], month, match["day"], match) if match and month else None
-
-
-def as_hours(text: str) -> float | None:
-    """Parse a time of day into hours since midnight; None for any other text.
-
-    Example:
-      >>> from hgr_jax.tables.texts import as_hours
-      >>> [as_hours(text) for text in ("13:45", "1:45:36 PM", "24:10", "3:5")]
-      [13.75, 13.76, None, None]
-    """
-    match = _TIME.fullmatch(text)
-    clock = _clock(match) if match else None
-    if match is None or clock is None:
-        return None
-    hour, minute, second = clock
-    return hour + (60 * minute + second + float(match["fraction"] or 0)) / 3600
-
-
-def _date(year: str, month: int, day: str, match: re.Match[str]) -> datetime.datetime | None:
-    """Return a date with the matched time of day, None if either does not exist."""
-    century = (2000 if int(year) < 69 else 1900) if len(year) == 2 else 0
-    clock = _clock(match)
-    try:
-        return clock and datetime.datetime(century + int(year), month, int(day), *clock)
-    except ValueError:
-        return None
-
-
-def _clock(match: re.Match[str]) -> tuple[int, int, int] | None:
-    """Return the matched hour, minute and second; None if that time does not exist."""
-    hour, minute, second = (int(match[part] or 0) for part in ("hour", "minute", "second"))
-    if match["am_pm"]:
-        if not 1 <= hour <= 12:
-            return None
-        hour = hour % 12 + 12 * (match["am_pm"] in "pP")
-    return (hour, minute, second) if hour < 24 and max(minute, second) < 60 else None
-
 
 MISSING = frozenset(
-    {"", "?", "na", "n/a", "nan", "-nan", "null", "none", "<na>", "#na", "#n/a", "#n/a n/a"}
+    {"", "?", "na", "n/a", "n.a.", "n.a", "nan", "-nan", "null", "(null)", "none", "nil", "\\n"}
+    | {"<na>", "<null>", "#na", "#n/a", "#n/a n/a", "na_integer_", "na_real_", "na_character_"}
+    | {"#div/0!", "#ref!", "#value!", "#name?", "#num!", "#null!", "#error!", "#getting_data"}
     | {"1.#ind", "-1.#ind", "1.#qnan", "-1.#qnan"}
 )
-"""Texts that mean a missing value, in lower case: the texts of pandas, and ``?``."""
+"""Texts that mean a missing value, in lower case."""
 
-DASHES = frozenset({"-", "--", "---", "\u2013", "\u2014", ".", "..", "...", "*"})
-"""Texts that count as missing in a column of numbers or dates."""
+NAMES = frozenset({"Na", "Nan", "Nil"})
+"""Texts that are names, though they are in `MISSING` in lower case."""
+
+
+def is_missing(text: str, missing: Collection[str] = MISSING) -> bool:
+    """Return whether a trimmed text means a missing value; ``missing`` are in lower case."""
+    return text.lower() in missing and text not in NAMES
+
+
+_GAP_SIGN = re.compile(
+    r"[-\u2013\u2014.*:]{1,4}|\u2026|:\s?[a-z]{1,2}|\.[a-z_]|n\.?[drs]\.?|tba|tbc|tbd"
+    r"|missing|unknown|suppressed|not (?:available|applicable|reported)|s\.?/d|k\.\s?a\.",
+    re.IGNORECASE,
+)
+"""Texts that mean a missing value in a column of numbers or dates only."""
+
+
+def is_gap_sign(text: str) -> bool:
+    """Return whether a text means a missing value among numbers and dates."""
+    return _GAP_SIGN.fullmatch(text) is not None
+
+
+IDENTIFIERS = "identifiers, as its type says"
+"""Why a column of type ``id`` is left out."""
+
+MISSING_LEVEL = "(missing)"
+"""The level of missing values, where they are one."""
 
 NEARLY_ALL = 0.9
 """A column is of a kind if this share of its values is; the other values count as missing."""
 
-MAX_EXACT_DIGITS = 15
-"""Largest number of characters of integers that are surely exact in float64."""
+
+MOST = 0.5
+FEW_ODD, SEVERAL = 3, 12
+"""A column of numbers may have a smaller share of them, if at least `SEVERAL` are different and at
+most `FEW_ODD` different texts are none."""
 
 SAMPLE_SIZE = 300
-MIN_SAMPLE_SHARE = 0.8
+MIN_SAMPLE_SHARE = 0.4
 """A kind is tried on all texts if this share of a sample is of it."""
 
-_SIGN = r"(?P<sign>[-+\u2212]?)"
-_MONEY = r"(?:(?:US|CA|AU|[AC])?\$|[\u20ac\u00a3\u00a5\u20b9])"
-# No number begins with a group of zeros: "0,301" has a decimal comma.
-_GROUPS = {
-    point: rf"[1-9][0-9]{{0,2}}(?:(?P<separator>[{other}' \u00a0\u202f\u2019])[0-9]{{3}})"
-    rf"(?:(?P=separator)[0-9]{{3}})*(?:[{point}][0-9]*)?"
-    for point, other in (".,", ",.")
+ODD_LISTED = 5
+MAX_ODD = 30
+"""Number of different odd texts that a note lists, and that are counted."""
+
+_POINTS = re.compile(r"(?<=[0-9])[.,]|[.,](?=[0-9])")
+
+MIN_CODE_DIGITS = 3
+"""Number of digits of codes that all have as many."""
+
+MIN_GROUPED = 4
+"""Number of whole numbers, and of numbers with a point, that tell that it is between thousands."""
+
+_CODE = re.compile(r"[0-9]{1,5}[A-Z]{1,3}|[A-Z]{1,3}[0-9]{1,5}", re.IGNORECASE)
+MIN_ID_DIGITS = 16
+MIN_BLANKS = 5
+MIN_DATE_ROWS = {"digits": 3, "month": 6}
+"""Number of rows of dates that may be whole numbers, by their order."""
+
+WORDS_OF_TYPES = {"number": ("numbers", "durations"), "date": ("dates",)}
+"""Kinds that a column of a type can be of."""
+
+
+AS_ELSEWHERE = ", as elsewhere in the file (--decimal . undoes it)"
+REMARKS = {
+    "about": "without the sign of about",
+    "flag": "a sign or letter after the number",
+    "limit": "half of a limit below which it lies, or the limit above which it lies",
+    "error": "without the second number",
 }
-_DIGITS = {
-    ".": r"(?:[0-9]+\.?[0-9]*|\.[0-9]+)(?:[eE][-+]?[0-9]+)?",
-    ",": r"(?:[0-9]+,?[0-9]*|,[0-9]+)(?:[eE][-+]?[0-9]+)?",
-}
-_NUMBER = {
-    point: re.compile(
-        rf"(?P<open>\()?{_SIGN}\s*(?:{_MONEY}\s*)?(?P<late_sign>[-+\u2212]?)"
-        rf"(?P<digits>{_GROUPS[point]}|{_DIGITS[point]})\s*(?:%|{_MONEY})?(?(open)\))"
-    )
-    for point in (".", ",")
-}
+"""What is said of numbers of each `Number.remark`."""
+
+
+@dataclasses.dataclass(frozen=True)
+class Hints:
+    """What is known of a column beside its texts.
+
+    Attributes:
+      point: the decimal point; None to infer it.
+      order: ``"dmy"`` or ``"mdy"``, for dates that are both.
+      type: one of `TYPES` in `reading`; None to infer it.
+    """
+
+    point: str | None = None
+    order: str | None = None
+    type: str | None = None
 
 
 @dataclasses.dataclass(frozen=True)
@@ -242,142 +137,13 @@ class Inferred:
         type object, with None, if any is missing); or texts, ``""`` where missing.
       note: how texts that are not plain were read; may be empty.
       form: how numbers, dates and times are written, else None.
-      ambiguous: whether a comma in the numbers may be a decimal point or separate thousands.
+      skip: the reason why the column is left out; may be empty.
     """
 
     values: NDArray[Any]
     note: str = ""
     form: Form | None = None
-    ambiguous: bool = False
-
-
-def is_number(text: str) -> bool:
-    """Return whether a text is a number as programs write it."""
-    try:
-        float(text)
-    except ValueError:
-        return False
-    return "_" not in text  # Python's 1_000 is no number in a file
-
-
-def as_number(text: str, point: str = ".", *, doubtful: bool = True) -> float | None:
-    """Parse a number, which may have a currency, a percent sign or a thousands separator.
-
-    Args:
-      text: without spaces around it.
-      point: the decimal point.
-      doubtful: whether to accept ``2,698``, whose comma may also be a decimal point.
-
-    Example:
-      >>> from hgr_jax.tables.texts import as_number
-      >>> [as_number(text) for text in ("$5,125.73", "51.3%", "(12)", "3e2", "12 kg")]
-      [5125.73, 51.3, -12.0, 300.0, None]
-      >>> as_number("5.125,73", ",")
-      5125.73
-    """
-    if point == "." and is_number(text):
-        return float(text)
-    match = _NUMBER[point].fullmatch(text)
-    if match is None or (match["sign"] and match["late_sign"]):
-        return None
-    digits, separator = match["digits"], match["separator"]
-    other = "," if point == "." else "."
-    if not doubtful and separator == other and digits.count(other) == 1 and point not in digits:
-        return None
-    if separator:
-        digits = digits.replace(separator, "")
-    value = float(digits.replace(",", "."))
-    negative = match["open"] or (match["sign"] or match["late_sign"]) in ("-", "\u2212")
-    return -value if negative else value
-
-
-def _as_boolean(text: str) -> bool | None:
-    return {"true": True, "false": False}.get(text.lower())
-
-
-@dataclasses.dataclass(frozen=True)
-class _Kind:
-    """A kind of value: the word for it, its parser, its decimal point, and how a note words it."""
-
-    word: str
-    read: Callable[[str], Any]
-    point: str | None = None
-    how: str = ""
-    order: str = ""
-
-    def is_plain(self, text: str) -> bool:
-        """Return whether a text that is of this kind needs no note on how it is read."""
-        if self.point == ",":
-            return is_number(text) and "." not in text
-        return is_number(text) if self.point else not self.how
-
-    def example_note(self, text: str) -> str:
-        """Return a note on how a text is read."""
-        value = self.read(text)
-        if isinstance(value, float):
-            return reading_note(text, value, self.how)
-        moment = value.isoformat(" ").removesuffix(" 00:00:00")
-        return f"{text[:40]!r} is read as {moment}{self.how}"
-
-    def marks(self, text: str) -> frozenset[str]:
-        """Return the marks, ``.`` or ``,``, of a number, as a point or between thousands."""
-        other = "," if self.point == "." else "."
-        match = _NUMBER[self.point or "."].fullmatch(text)
-        thousands = match is not None and match["separator"] == other
-        return frozenset({other} if thousands else {}) | frozenset({self.point or ""} & {*text})
-
-    def form(self, marks: frozenset[str]) -> Form:
-        """Return the form of a column of this kind, whose numbers show these marks."""
-        if self.word == "dates":
-            return Form("dates", order=self.order)
-        if self.word == "times":
-            return Form("times")
-        if not self.point:
-            return Form("numbers")
-        thousands = "".join(marks - {self.point})
-        return Form("numbers", self.point if marks else "", thousands)
-
-
-def _date_kind(read: Callable[[str], Any], order: str) -> _Kind:
-    how = "" if order in ("iso", "zone") else DATE_ORDERS[order]
-    return _Kind("dates", read, how=how, order=order)
-
-
-_KINDS_OF_TEXT = (
-    _Kind("numbers", as_number, "."),
-    _Kind("numbers", functools.partial(as_number, point=","), ",", COMMA),
-    _Kind("true or false", _as_boolean),
-    _date_kind(as_iso, "iso"),
-    _date_kind(as_zoned, "zone"),
-    *(
-        _date_kind(functools.partial(as_parts, order=order), order)
-        for order in ("ymd", "mdy", "dmy")
-    ),
-    _date_kind(as_named, "name"),
-    _Kind("times", as_hours, how=HOURS),
-)
-"""All kinds, the preferred first."""
-
-
-def _kinds_allowed_by(form: Form) -> list[_Kind]:
-    """Return the kinds that texts of a form can have; a text has one meaning under them."""
-    if form.kind == "numbers":
-        point = form.point or "."
-        read = functools.partial(as_number, point=point, doubtful=bool(form.thousands))
-        flags = next(kind for kind in _KINDS_OF_TEXT if kind.read is _as_boolean)
-        return [_Kind("numbers", read, point, COMMA if point == "," else ""), flags]
-    if form.kind == "times":
-        return [kind for kind in _KINDS_OF_TEXT if kind.word == "times"]
-    allowed = ("iso", "zone", "ymd", "name") if not form.order else (form.order,)
-    kinds = [kind for kind in _KINDS_OF_TEXT if kind.order in allowed]
-    iso = form.order in ("ymd", "mdy", "dmy", "name")  # an ISO date is none of these
-
-    def read_date(text: str) -> datetime.datetime | None:
-        moments = (kind.read(text) for kind in kinds)
-        moment = next((moment for moment in moments if moment), None)
-        return as_iso(text) if moment is None and iso else moment
-
-    return [_Kind("dates", read_date, how=kinds[0].how if iso else "", order=form.order)]
+    skip: str = ""
 
 
 @dataclasses.dataclass(frozen=True)
@@ -385,24 +151,41 @@ class Meaning:
     """What the texts of a column hold, and how they are parsed.
 
     Attributes:
-      kind: the kind of nearly all texts.
-      form: how numbers, dates and times are written.
+      kind: the kind of nearly all texts; `TEXT_KIND` for plain text.
+      form: how numbers, dates and times are written; None for other kinds.
       note: how texts that are not plain are read; may be empty.
-      ambiguous: whether a comma in the numbers may be a decimal point or separate thousands.
+      units: the units that numbers may have.
+      rivals: decimal points, or orders of dates, that would read as many texts.
+      shows_comma: whether a decimal comma is seen that is nothing else.
+      fill: the level that missing values are; ``""`` if they are missing.
+      skip: the reason why the column is left out; may be empty.
     """
 
-    kind: _Kind
-    form: Form
+    kind: Kind
+    form: Form | None = None
     note: str = ""
-    ambiguous: bool = False
+    units: frozenset[str] = frozenset({""})
+    rivals: frozenset[str] = frozenset()
+    shows_comma: bool = False
+    fill: str = ""
+    skip: str = ""
+
+    @property
+    def is_text(self) -> bool:
+        """Whether the texts stay as they are."""
+        return self.kind.word == TEXT_KIND.word
 
     def parse(self, texts: Sequence[str]) -> NDArray[Any]:
-        """Parse texts; those of another kind become missing."""
+        """Parse texts; those of another kind become missing, ``""`` is missing."""
+        if self.is_text:
+            return np.array([*(text or self.fill for text in texts), None], object)[:-1]
         values = [self.kind.read(text) for text in texts]
         if self.kind.word == "dates":
             return in_seconds(np.array(values, "M8[us]"))
         if self.kind.word == "true or false":
             return np.array(values, object if None in values else bool)
+        if self.kind.point:
+            values = [None if v is None or v.unit not in self.units else v.value for v in values]
         return np.array([np.nan if value is None else value for value in values], np.float64)
 
 
@@ -411,21 +194,122 @@ NOWHERE = (sys.maxsize, "")
 
 
 @dataclasses.dataclass
-class _KindCount:
-    """Number of rows of a kind, the first text of another kind, and the first not plain one."""
+class Tally:
+    """Number of rows, and the first row with its text."""
 
     rows: int = 0
-    odd: tuple[int, str] = NOWHERE
-    example: tuple[int, str] = NOWHERE
-    marks: frozenset[str] = frozenset()
+    first: tuple[int, str] = NOWHERE
+
+    def __add__(self, other: Tally) -> Tally:
+        return Tally(self.rows + other.rows, min(self.first, other.first))
+
+
+Tallies = dict[str, Tally]
+"""Numbers of rows of texts."""
+
+
+def _count(tallies: Tallies, name: str, rows: int, first: tuple[int, str]) -> None:
+    tallies[name] = tallies.get(name, Tally()) + Tally(rows, first)
+
+
+def _joined(one: Tallies, other: Tallies) -> Tallies:
+    """Add tallies; the `MAX_ODD` that come first are kept."""
+    names = dict.fromkeys([*one, *other])
+    tallies = {name: one.get(name, Tally()) + other.get(name, Tally()) for name in names}
+    return dict(sorted(tallies.items(), key=lambda item: item[1].first)[:MAX_ODD])
+
+
+def _with_rows(tallies: Tallies, most: int = ODD_LISTED) -> str:
+    """List texts with their numbers of rows, the most frequent first."""
+    ordered = sorted(tallies.items(), key=lambda item: (-item[1].rows, item[1].first))
+    shown = [f"{text[:30]!r} ({tally.rows:,})" for text, tally in ordered[:most]]
+    return ", ".join([*shown, "..."] if len(ordered) > most else shown)
+
+
+@dataclasses.dataclass
+class _KindCount:
+    """Number of rows of a kind by unit, the first text that is not plain, and those of no kind.
+
+    Attributes:
+      units: the rows of each unit; kinds without units have ``""``.
+      examples: the first text of each unit that is not plain.
+      remarks: the rows of each `Number.remark`.
+      points: the points and commas that are seen, before decimals and between thousands.
+      odd: texts of another kind.
+    """
+
+    units: Tallies = dataclasses.field(default_factory=dict)
+    examples: dict[str, tuple[int, str]] = dataclasses.field(default_factory=dict)
+    remarks: Tallies = dataclasses.field(default_factory=dict)
+    points: frozenset[str] = frozenset()
+    odd: Tallies = dataclasses.field(default_factory=dict)
+
+    def add(self, kind: Kind, text: str, rows: int, row: int) -> bool:
+        """Count a text; return whether it is of the kind."""
+        value = kind.read(text)
+        if value is None:
+            if text in self.odd or len(self.odd) < MAX_ODD:
+                _count(self.odd, text, rows, (row, text))
+            return False
+        unit = value.unit if isinstance(value, Number) else ""
+        if unit in self.units or len(self.units) < MAX_ODD:
+            _count(self.units, unit, rows, (row, text))
+        if row < self.examples.get(unit, NOWHERE)[0] and not kind.is_plain(text):
+            self.examples[unit] = (row, text)
+        if isinstance(value, Number):
+            if value.remark:
+                _count(self.remarks, value.remark, rows, (row, text))
+            shown = {value.mark} if value.mark in (".", ",") else set()
+            self.points |= shown | ({kind.point or ""} & {*_POINTS.findall(text)})
+        return True
 
     def __add__(self, other: _KindCount) -> _KindCount:
         return _KindCount(
-            self.rows + other.rows,
-            min(self.odd, other.odd),
-            min(self.example, other.example),
-            self.marks | other.marks,
+            _joined(self.units, other.units),
+            {
+                unit: min(self.examples.get(unit, NOWHERE), other.examples.get(unit, NOWHERE))
+                for unit in {**self.examples, **other.examples}
+            },
+            _joined(self.remarks, other.remarks),
+            self.points | other.points,
+            _joined(self.odd, other.odd),
         )
+
+    def accepted_units(self) -> frozenset[str]:
+        """Return the units of a column: one, and letters after numbers most of which have none."""
+        rows = {unit: tally.rows for unit, tally in self.units.items()}
+        plain, total = rows.get("", 0), sum(rows.values())
+        flags = {unit for unit in rows if is_flag(unit)}
+        lettered = len(flags) > 1 and flags == {*rows} - {""} and plain
+        if plain < MOST * total and not lettered:
+            return frozenset({"", max({*rows} - {""}, key=rows.__getitem__, default="")})
+        others = {*rows} - flags - {""}
+        if plain >= NEARLY_ALL * total:  # a word after few of the numbers is no unit of all
+            others = {unit for unit in others if not unit[0].isalpha()}
+        return frozenset({"", max(others, key=rows.__getitem__, default=""), *flags})
+
+    @property
+    def rows(self) -> int:
+        """The number of rows of the kind, in the accepted units."""
+        return sum(self.units[unit].rows for unit in self.accepted_units() & self.units.keys())
+
+    @property
+    def all_rows(self) -> int:
+        """The number of rows of the kind, in any unit."""
+        return sum(tally.rows for tally in self.units.values())
+
+    def example(self) -> str:
+        """Return the first text in an accepted unit that is not plain, ``""`` if all are."""
+        accepted = self.accepted_units()
+        return min((e for unit, e in self.examples.items() if unit in accepted), default=NOWHERE)[1]
+
+    def all_odd(self) -> Tallies:
+        """Return the texts of other kinds and of other units."""
+        accepted = self.accepted_units()
+        others = {
+            tally.first[1]: tally for unit, tally in self.units.items() if unit not in accepted
+        }
+        return _joined(self.odd, others)
 
 
 @dataclasses.dataclass
@@ -436,107 +320,350 @@ class KindCounts:
 
     Attributes:
       kinds: the kinds that are tried, the preferred first.
-      present, dashes: number of rows with a text, and with one of `DASHES`.
-      commas: whether any text has a comma.
-      plain: whether all texts are numbers as programs write them.
-      lost: number of integers that float64 does not hold exactly.
-      first_lost: row and text of the first such integer.
+      rows, present: number of rows, and of those with a text that is not missing.
+      missing: texts of `MISSING`.
+      gap_signs: number of rows with a sign of a missing value among numbers.
+      numeric: whether all texts are numbers as programs write them.
+      whole: number of rows with a number of digits only.
+      coded: number of rows with such a number that begins with zero.
+      digits: smallest and largest number of digits.
+      lost: integers that float64 does not hold exactly.
+      some: up to `SEVERAL` different texts.
+      bulk_words: number of rows with words that were counted all at once, by one of them.
       counts: the counts of each kind.
     """
 
-    kinds: Sequence[_Kind] = _KINDS_OF_TEXT
+    kinds: Sequence[Kind] = TEXT_KINDS
+    rows: int = 0
     present: int = 0
-    dashes: int = 0
-    commas: bool = False
-    plain: bool = True
-    lost: int = 0
-    first_lost: tuple[int, str] = NOWHERE
+    missing: Tallies = dataclasses.field(default_factory=dict)
+    gap_signs: int = 0
+    numeric: bool = True
+    whole: int = 0
+    coded: Tally = dataclasses.field(default_factory=Tally)
+    digits: tuple[int, int] = (sys.maxsize, 0)
+    lost: Tally = dataclasses.field(default_factory=Tally)
+    some: frozenset[str] = frozenset()
+    bulk_words: int = 0
     counts: list[_KindCount] = dataclasses.field(default_factory=list)
 
     def __post_init__(self) -> None:
         """Begin with no row."""
         self.counts = self.counts or [_KindCount() for _ in self.kinds]
 
-    def add(self, texts: Sequence[str], counts: Sequence[int], rows: Sequence[int]) -> None:
-        """Count distinct texts, given the number of rows of each, and its first row."""
+    def add_alike(self, texts: Sequence[str], counts: Sequence[int], rows: Sequence[int]) -> None:
+        """Count texts by their kinds alone; a text may stand for others that are written alike."""
         for text, count, row in zip(texts, counts, rows, strict=True):
             self.present += count
-            self.dashes += count * (text in DASHES)
-            self.commas |= "," in text
-            self.plain = self.plain and is_number(text)
-            word = ""  # kinds of different words have no text in common
+            if len(self.some) < SEVERAL:
+                self.some |= {text}
+            self.numeric = self.numeric and is_number(text)
+            if is_gap_sign(text):
+                self.gap_signs += count
             for kind, of_kind in zip(self.kinds, self.counts, strict=True):
-                value = kind.read(text) if word in ("", kind.word) else None
-                if value is None:
-                    if row < of_kind.odd[0]:
-                        of_kind.odd = (row, text)
-                    continue
-                word = kind.word
-                of_kind.rows += count
-                if row < of_kind.example[0] and not kind.is_plain(text):
-                    of_kind.example = (row, text)
-                if kind.point and ("." in text or "," in text):
-                    of_kind.marks |= kind.marks(text)
+                of_kind.add(kind, text, count, row)
 
-    def add_levels(self, texts: Sequence[str], counts: Sequence[int], rows: Sequence[int]) -> None:
-        """Add distinct texts, and count the digits that they lose as numbers."""
-        self.add(texts, counts, rows)
-        self.count_lost(texts, counts, rows)
+    def add(self, texts: Sequence[str], counts: Sequence[int], rows: Sequence[int]) -> None:
+        """Count distinct texts, given the number of rows of each, and its first row."""
+        self.add_alike(texts, counts, rows)
+        for text, count, row in zip(texts, counts, rows, strict=True):
+            if text.isdecimal():
+                self.add_digits(count, (len(text), len(text)))
+                if text[0] == "0" and len(text) > 1:
+                    self.coded += Tally(count, (row, text))
+        self.add_lost(texts, counts, rows)
 
-    def count_lost(self, texts: Sequence[str], counts: Sequence[int], rows: Sequence[int]) -> None:
+    def add_digits(self, rows: int, digits: tuple[int, int]) -> None:
+        """Count rows of whole numbers with these smallest and largest numbers of digits."""
+        self.whole += rows
+        self.digits = (min(self.digits[0], digits[0]), max(self.digits[1], digits[1]))
+
+    def add_lost(self, texts: Sequence[str], counts: Sequence[int], rows: Sequence[int]) -> None:
         """Count the integers among texts that float64 does not hold exactly."""
         for text, count, row in zip(texts, counts, rows, strict=True):
             if len(text) > MAX_EXACT_DIGITS and loses_digits(as_integer(text)):
-                self.lost += count
-                self.first_lost = min(self.first_lost, (row, text))
+                self.lost += Tally(count, (row, text))
 
     def __add__(self, other: KindCounts) -> KindCounts:
         return KindCounts(
             self.kinds,
+            self.rows + other.rows,
             self.present + other.present,
-            self.dashes + other.dashes,
-            self.commas or other.commas,
-            self.plain and other.plain,
+            _joined(self.missing, other.missing),
+            self.gap_signs + other.gap_signs,
+            self.numeric and other.numeric,
+            self.whole + other.whole,
+            self.coded + other.coded,
+            (min(self.digits[0], other.digits[0]), max(self.digits[1], other.digits[1])),
             self.lost + other.lost,
-            min(self.first_lost, other.first_lost),
+            frozenset(sorted(self.some | other.some)[:SEVERAL]),
+            self.bulk_words + other.bulk_words,
             [one + two for one, two in zip(self.counts, other.counts, strict=True)],
         )
 
     def decide(
-        self, where: Callable[[int], str] = "in row {}".format, *, point: str | None = None
-    ) -> Meaning | None:
-        """Return the meaning of the column by the kind of `NEARLY_ALL` texts, or None.
+        self,
+        where: Callable[[int], str] = "in row {}".format,
+        hints: Hints = Hints(),
+        *,
+        typed: bool = False,
+    ) -> Meaning:
+        """Return the meaning of the column.
 
-        ``where`` words the place of a row; ``point`` is the decimal point, None to infer it.
+        Args:
+          where: words the place of a row.
+          hints: what is known of the column.
+          typed: whether texts that all are numbers are a category.
         """
-        needed = NEARLY_ALL * (self.present - self.dashes)
-        candidates = [
-            (kind, count)
-            for kind, count in zip(self.kinds, self.counts, strict=True)
-            if count.rows and count.rows >= needed and kind.point in (None, point or kind.point)
-        ]
+        if hints.type in ("category", "text", "id"):
+            return Meaning(TEXT_KIND, skip=IDENTIFIERS if hints.type == "id" else "")
+        typed = typed and hints.type is None
+        if typed and self.present and self.numeric and all(map(is_number, self.missing)):
+            note = "texts that all are numbers are a category; convert them to have numbers"
+            return Meaning(TEXT_KIND, note=note)
+        if hints.type is None and (meaning := self._codes()) is not None:
+            return meaning
+        candidates = self._candidates(hints)
         if not candidates:
-            return None
-        kind, count = max(candidates, key=lambda candidate: candidate[1].rows)  # first if tied
-        example = count.example[1]
-        expected = point is not None and is_number(example.replace(point, "."))
+            meaning = self._texts(typed=typed)
+            if hints.type:
+                note = f"no value is a {hints.type}, as its type says"
+                return dataclasses.replace(meaning, note=note)
+            return meaning
+        if all(map(_is_season, self.some)):  # 2001/02 is no month
+            candidates = [found for found in candidates if found[0].order != "month"]
+        if not candidates:
+            return self._texts(typed=typed)
+        most = max(count.rows for _, count in candidates)
+        tied = [(kind, count) for kind, count in candidates if count.rows == most]
+        kind, count = self._preferred(tied, hints)
+        orders = {other.order for other, _ in tied} & {"mdy", "dmy"}
+        points = {other.point for other, _ in tied if other.point and count.points}
+        either = orders if kind.order in orders else points if kind.point else set()
+        rivals = frozenset(either if len(either) > 1 else ())
+        units = count.accepted_units()
+        form = self._form(kind, count, units)
+        shows_comma = kind.point == "," and "," in count.points and not rivals
+        note = self._note(kind, count, where, hints)
+        return Meaning(kind, form, note, units, rivals, shows_comma)
+
+    def _candidates(self, hints: Hints) -> list[tuple[Kind, _KindCount]]:
+        """Return the kinds of nearly all texts, or of most if few different ones are odd."""
+        words = WORDS_OF_TYPES.get(hints.type or "")
+        valued = self.present - self.gap_signs
+        candidates = []
+        for kind, count in zip(self.kinds, self.counts, strict=True):
+            if (words and kind.word not in words) or not count.rows:
+                continue
+            if kind.point and hints.point not in (None, kind.point):
+                continue
+            limits = count.remarks.get("limit", Tally()).rows
+            few = len(self.some) < SEVERAL
+            if not words and few and limits > MOST * count.rows:  # classes: <=50K and >50K
+                continue
+            odd = [text for text in count.odd if not is_gap_sign(text)]
+            few_odd = kind.word == "numbers" and len(odd) <= FEW_ODD and len(self.some) >= SEVERAL
+            few_odd = few_odd and count.all_rows < count.rows / NEARLY_ALL and not self.bulk_words
+            if count.rows >= (0 if words else MOST if few_odd else NEARLY_ALL) * valued:
+                candidates.append((kind, count))
+        return candidates
+
+    def _preferred(
+        self, tied: Sequence[tuple[Kind, _KindCount]], hints: Hints
+    ) -> tuple[Kind, _KindCount]:
+        """Return one of the kinds that read as many texts: dates of digits, then the first."""
+        by_order = {kind.order: (kind, count) for kind, count in tied if kind.order}
+        if hints.order in by_order:
+            return by_order[hints.order]
+        for order, needed in MIN_DATE_ROWS.items():
+            enough = self.present - self.gap_signs >= needed or hints.type == "date"
+            if order in by_order and enough and hints.type != "number":
+                return by_order[order]
+        kind, count = tied[0]
+        if kind.point == "." and self._grouped(tied):
+            return tied[1]
+        if kind.order == "mdy" and "dmy" in by_order and re.search(r"\d[.]\d", count.example()):
+            return by_order["dmy"]
+        return kind, count
+
+    def _grouped(self, tied: Sequence[tuple[Kind, _KindCount]]) -> bool:
+        """Tell whether points are between thousands: only numbers below 1,000 have none."""
+        marked = self.present - self.gap_signs - self.whole
+        return (
+            len(tied) > 1
+            and tied[1][0].point == ","
+            and "." in tied[0][1].points
+            and min(self.whole, marked) >= MIN_GROUPED
+            and self.digits[1] <= 3
+        )
+
+    def _form(self, kind: Kind, count: _KindCount, units: frozenset[str]) -> Form | None:
+        if kind.word == "true or false":
+            return Form("numbers")
+        if not kind.point:
+            return Form(kind.word, order=kind.order)
+        thousands = "".join(sorted(count.points - {kind.point}))
+        unit = next(iter(units - {""}), "") if len(units) == 2 else ""
+        return Form("numbers", kind.point if count.points else "", thousands, unit=unit)
+
+    def _note(
+        self, kind: Kind, count: _KindCount, where: Callable[[int], str], hints: Hints
+    ) -> str:
+        """Say how texts that are not plain are read, and which are missing."""
+        example = count.example()
+        asked_for = (
+            kind.point and hints.point == kind.point and not (kind.point == "," and "." in example)
+        )
+        expected = asked_for and is_number(example.replace(hints.point or ".", "."))
         notes = [] if not example or expected else [kind.example_note(example)]
+        for remark, tally in count.remarks.items():
+            said = f"({REMARKS[remark]}, in {counted(tally.rows, 'row')})"
+            if notes and tally.first[1] == example:
+                notes[0] += f" {said}"
+            else:
+                notes.append(f"{tally.first[1][:30]!r} {said}")
         if count.rows < self.present:
-            row, text = count.odd
-            notes.append(odd_values_note(count.rows, self.present, kind.word, text, where(row)))
-        if kind.point and self.lost:
-            notes.append(remark_on_lost_digits(self.lost, self.first_lost[1]))
-        number_rows = [each.rows for number, each in candidates if number.point]
-        ambiguous = not point and self.commas and number_rows == [count.rows, count.rows]
-        return Meaning(kind, kind.form(count.marks), "; ".join(filter(None, notes)), ambiguous)
+            odd = count.all_odd()
+            row, text = min((tally.first for tally in odd.values()), default=NOWHERE)
+            notes.append(
+                f"{count.rows:,} of {self.present:,} are {kind.word}, the rest is read as missing;"
+                f" the first that is not: {text[:40]!r} {where(row)}"
+            )
+            if len(odd) > 1:
+                notes.append(f"these are {_with_rows(odd)}")
+        if kind.point and self.lost.rows:
+            notes.append(remark_on_lost_digits(self.lost.rows, self.lost.first[1]))
+        return "; ".join(notes)
+
+    def _codes(self) -> Meaning | None:
+        """Return the meaning of codes with leading zeros, and of integers with too many digits."""
+        low, high = self.digits
+        all_whole = self.whole >= max(1, self.present - self.gap_signs)
+        odd = self._odd_numbers() if self.coded.rows else {}
+        of_digits = all_whole and low == high >= MIN_CODE_DIGITS
+        if self.coded.rows and (of_digits or (odd and all(map(_CODE.fullmatch, odd)))):
+            note = f"codes with leading zeros, such as {self.coded.first[1][:30]!r}, are text"
+            return Meaning(TEXT_KIND, note=note)
+        if all_whole and self.lost.rows >= NEARLY_ALL * self.present and low >= MIN_ID_DIGITS:
+            first = self.lost.first[1]
+            return Meaning(
+                TEXT_KIND,
+                skip=f"identifiers of {high} digits, such as {first[:40]}"
+                + _as_time(first)
+                + ", which float64 does not hold exactly",
+            )
+        return None
+
+    def _odd_numbers(self) -> Tallies:
+        """Return the texts that are no numbers, or end in a letter."""
+        points = [c for k, c in zip(self.kinds, self.counts, strict=True) if k.point == "."]
+        if not points:
+            return {}
+        lettered = [tally for unit, tally in points[0].units.items() if unit.isalpha()]
+        return _joined(points[0].odd, {tally.first[1]: tally for tally in lettered})
+
+    def _texts(self, *, typed: bool) -> Meaning:
+        """Return the meaning of plain text, with a note on texts that are read as missing."""
+        if not self.present:
+            return Meaning(TEXT_KIND)
+        blanks = self.rows - self.present
+        if len(self.some) == 1 and min(blanks, self.present) >= MIN_BLANKS:
+            only = next(iter(self.some))
+            note = f"every value is {only[:30]!r} or missing: missing is a level, {MISSING_LEVEL!r}"
+            return Meaning(TEXT_KIND, note=note, fill=MISSING_LEVEL)
+        notes = []
+        numbers = [c for k, c in zip(self.kinds, self.counts, strict=True) if k.point]
+        units = max(numbers, key=lambda c: sum(t.rows for t in c.units.values()), default=None)
+        if units is not None and len(units.units) > 1:
+            rows = sum(tally.rows for tally in units.units.values())
+            if rows >= NEARLY_ALL * (self.present - self.gap_signs):
+                notes.append(f"its numbers have different units, {_with_rows(units.units)}")
+        if missing := {text: t for text, t in self.missing.items() if is_missing(text)}:
+            listed = _with_rows(missing)
+            kept = "" if typed else "; in a category (--types) they are levels"
+            notes.append(f"read as missing: {listed}{kept}")
+        return Meaning(TEXT_KIND, note="; ".join(notes))
+
+
+def _is_season(text: str) -> bool:
+    """Tell whether a text may be two years in a row: 2001-02, 2001/02."""
+    years = re.fullmatch(r"[12][0-9]([0-9]{2})[-/]([0-9]{2})", text)
+    return years is not None and (int(years[1]) + 1) % 100 == int(years[2])
+
+
+def _as_time(text: str) -> str:
+    """Return the time of an integer of nanoseconds since 1970, for a message, or ``""``."""
+    if len(text) != 19:
+        return ""
+    return f" (as a time since 1970: {np.datetime64(int(text) // 10**9, 's')})"
+
+
+def decide_columns(
+    counts: Mapping[str, KindCounts],
+    where: Callable[[int], str],
+    hints: Mapping[str, Hints],
+) -> dict[str, Meaning]:
+    """Decide the meanings of the columns of a file, which share a decimal point and date order."""
+    meanings = {name: column.decide(where, hints[name]) for name, column in counts.items()}
+    decided = [meaning for meaning in meanings.values() if not meaning.rivals]
+    point = "," if any(meaning.shows_comma for meaning in decided) else None
+    orders = {m.form.order for m in decided if m.form} & {"mdy", "dmy"}
+    order = orders.pop() if len(orders) == 1 else "dmy" if point and not orders else None
+    for name, meaning in meanings.items():
+        known = hints[name]
+        if point and meaning.kind.point and meaning.rivals and known.point is None:
+            meaning = counts[name].decide(where, dataclasses.replace(known, point=point))
+            first, *others = meaning.note.split("; ")
+            note = "; ".join([first + AS_ELSEWHERE, *others])
+            meanings[name] = dataclasses.replace(meaning, note=note) if meaning.note else meaning
+        elif order and meaning.kind.order in ("mdy", "dmy") and meaning.rivals:
+            meanings[name] = counts[name].decide(where, dataclasses.replace(known, order=order))
+    return {name: _noting_doubt(meaning) for name, meaning in meanings.items()}
+
+
+def _noting_doubt(meaning: Meaning) -> Meaning:
+    """Say where a mark may be a point or lie between thousands, or day and month be exchanged."""
+    if not meaning.rivals:
+        return meaning
+    if meaning.kind.point:
+        other = "," if meaning.kind.point == "." else "."
+        if meaning.form is None or meaning.form.thousands != other:
+            return meaning
+        first, *others = meaning.note.split("; ")
+        note = "; ".join([f"{first}; --decimal {other} reads it otherwise", *others])
+        return dataclasses.replace(meaning, note=note)
+    if meaning.kind.order not in ("mdy", "dmy"):
+        return meaning
+    note = f"{meaning.note}; day and month may be the other way round: no day is above 12"
+    return dataclasses.replace(meaning, note=note)
+
+
+def missing_note(counts: Mapping[str, Tallies]) -> str:
+    """Return a note on the texts of `MISSING`, given those of each column."""
+    columns: dict[str, int] = {}
+    total: Tallies = {}
+    for tallies in counts.values():
+        tallies = {text: tally for text, tally in tallies.items() if is_missing(text)}
+        for text in tallies:
+            columns[text] = columns.get(text, 0) + 1
+        total = _joined(total, tallies)
+    ordered = sorted(total, key=lambda text: -total[text].rows)[:ODD_LISTED]
+    shown = [
+        f"{text!r} ({total[text].rows:,}"
+        + (f" in {columns[text]} columns)" if columns[text] > 1 else ")")
+        for text in ordered
+    ]
+    return f"read as missing: {', '.join(shown)}" if shown else ""
 
 
 def infer(
     texts: NDArray[Any],
     *,
-    point: str | None = None,
+    hints: Hints = Hints(),
     form: Form | None = None,
     where: Callable[[int], str] = "in row {}".format,
+    missing: Tallies | None = None,
+    typed: bool = False,
 ) -> Inferred:
     """Parse texts as the kind that nearly all of them are of, or leave them as text.
 
@@ -544,9 +671,11 @@ def infer(
 
     Args:
       texts: ``(n,)``, trimmed, ``""`` where missing.
-      point: the decimal point, ``.`` or ``,``; None to infer it.
+      hints: what is known of the column.
       form: how the texts are written, its decimal point included; None to infer it.
       where: words the place of a row.
+      missing: numbers of rows of texts that mean a missing value.
+      typed: whether texts that all are numbers are a category, as in a table with types.
 
     Example:
       >>> import numpy as np
@@ -561,84 +690,55 @@ def infer(
     levels, counts = list(position), np.bincount(codes, minlength=len(position)).tolist()
     first = rows[np.unique(codes, return_index=True)[1]].tolist()
 
-    def meaning_of(kinds: Sequence[_Kind]) -> Meaning | None:
-        kind_counts = KindCounts(kinds)
-        kind_counts.add_levels(levels, counts, first)
-        return kind_counts.decide(where, point=point)
+    def meaning_of(kinds: Sequence[Kind]) -> Meaning:
+        kind_counts = KindCounts(kinds, len(texts), missing=missing or {})
+        kind_counts.add(levels, counts, first)
+        return kind_counts.decide(where, hints, typed=typed)
 
     sample = texts[rows[:: max(1, len(rows) // SAMPLE_SIZE)]].tolist()
-    meaning = infer_meaning(sample, meaning_of, form)
-    if meaning is None:
-        return Inferred(texts)
+    meaning = infer_meaning(sample, meaning_of, form, hints.type)
     all_codes = np.full(len(texts), -1)
     all_codes[rows] = codes
     values = meaning.parse(levels if len(rows) == len(texts) else [*levels, ""])[all_codes]
-    return Inferred(values, meaning.note, meaning.form, meaning.ambiguous)
+    return Inferred(values, meaning.note, meaning.form, meaning.skip)
 
 
 def infer_meaning(
     sample: Sequence[str],
-    meaning_of: Callable[[Sequence[_Kind]], Meaning | None],
+    meaning_of: Callable[[Sequence[Kind]], Meaning],
     form: Form | None,
-) -> Meaning | None:
-    """Return the meaning of texts, given their form or a sample of them.
+    wanted: str | None = None,
+) -> Meaning:
+    """Return the meaning of texts, given their form or a sample of them, and a ``wanted`` type.
 
     ``meaning_of`` returns the meaning of all texts, given the kinds to try.
     """
     if form is not None:
-        meaning = meaning_of(_kinds_allowed_by(form))
-        if meaning is not None:
-            return dataclasses.replace(meaning, form=form, ambiguous=False)
+        meaning = meaning_of(kinds_of_form(form))
+        if not meaning.is_text:
+            return dataclasses.replace(meaning, form=form, rivals=frozenset())
         other = infer_meaning(sample, meaning_of, None)
-        return other if other is not None and other.form.kind != form.kind else None
-    sample = [text for text in sample if text not in DASHES]
-    kinds = [kind for kind in _KINDS_OF_TEXT if _share_of(kind, sample) >= MIN_SAMPLE_SHARE]
-    return meaning_of(kinds) if kinds else None
+        return other if other.form is not None and other.form.kind != form.kind else meaning
+    return meaning_of(kinds_of_sample(sample, wanted))
 
 
-def odd_values_note(parsed: int, present: int, word: str, text: str, place: str) -> str:
-    """Return a note on the values of another kind than the column's, with the first of them."""
-    return (
-        f"{parsed:,} of {present:,} are {word}, the rest is read as missing; the first that is not:"
-        f" {text[:40]!r} {place}"
-    )
-
-
-def reading_note(text: str, value: float, how: str = "") -> str:
-    """Return a note on how a number that is not plain was read."""
-    return f"{text[:40]!r} is read as {value:.15g}{how}"
-
-
-def _share_of(kind: _Kind, sample: Sequence[str]) -> float:
-    """Return the share of a sample that is of a kind."""
-    return sum(kind.read(text) is not None for text in sample) / max(len(sample), 1)
-
-
-def as_integer(text: str) -> int | None:
-    """Return the integer that a text of digits holds, None for any other number."""
-    return int(text) if text.lstrip("+-").isdecimal() else None
+def kinds_of_sample(sample: Sequence[str], wanted: str | None = None) -> Sequence[Kind]:
+    """Return the kinds that enough of a sample is of; all for a column of a ``wanted`` type."""
+    if wanted in WORDS_OF_TYPES:
+        return TEXT_KINDS
+    valued = [text for text in sample if not is_gap_sign(text)]
+    needed = MIN_SAMPLE_SHARE * max(len(valued), 1)
+    words = [text for text in valued if not any(map(str.isdecimal, text)) and not is_number(text)]
+    if len(words) > len(valued) - needed:  # no other kind does without digits
+        valued, needed = words, min(needed, len(words))
+        return [k for k in TEXT_KINDS[2:3] if sum(k.read(t) is not None for t in valued) >= needed]
+    return [kind for kind in TEXT_KINDS if sum(kind.read(t) is not None for t in valued) >= needed]
 
 
 def in_seconds(moments: NDArray[Any]) -> NDArray[Any]:
     """Return moments in whole seconds, unless that loses a fraction."""
     whole = moments.astype("M8[s]")
     return whole if (np.isnat(moments) | (whole == moments)).all() else moments
-
-
-def header_kind(names: Sequence[str]) -> Literal["names", "counted", "numbers"]:
-    """Tell whether a first line holds names, a count (0, 1, ... or 1, 2, ...) or other numbers."""
-    values = [float(name) if is_number(name) else as_number(name, ",") for name in names]
-    if None in values:
-        return "names"
-    count = len(values)
-    if count > 2 and values in ([*range(count)], [*range(1, count + 1)]):
-        return "counted"
-    return "numbers"
-
-
-def loses_digits(integer: int | None) -> bool:
-    """Return whether float64 does not hold an integer exactly."""
-    return integer is not None and abs(integer) < 1 << 1023 and int(float(integer)) != integer
 
 
 def lost_digits_note(

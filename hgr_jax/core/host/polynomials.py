@@ -18,7 +18,7 @@ import jax.numpy as jnp
 import numpy as np
 from numpy.typing import NDArray
 
-from hgr_jax._arrays import Floats
+from hgr_jax._arrays import Floats, in_unit
 from hgr_jax.core.host.linalg import (
     memberships,
     orthonormalise,
@@ -199,7 +199,7 @@ def tolerance(dtype: np.dtype) -> float:
 
 def polynomials_at(x: Floats, weights: Floats, degree: int) -> Floats:
     """Return orthonormal polynomials ``(directions, n)`` of ``x (n,)``, up to a degree."""
-    points = x[None, :].astype(np.float64)
+    points = in_unit(x.astype(np.float64))[0][None, :]
     basis, p = stieltjes(points, weights[None, :], degree, tolerance=tolerance(x.dtype))
     return p[1 : 1 + basis.in_span.sum(), 0]
 

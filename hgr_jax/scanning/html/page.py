@@ -24,6 +24,9 @@ MAX_LETTERS = 40
 MATRIX_DECIMALS = 4
 PICTURE_DIGITS = 4
 
+LARGEST_ROUNDED = 1e300
+"""Range of values from which on they are not rounded, which might make them infinite."""
+
 MAX_SAMPLES = 2_000_000
 """Largest size in bytes of the samples of all columns."""
 
@@ -369,7 +372,7 @@ def _drawn(values: Iterable[float]) -> list[float | None]:
     values = list(values)
     finite = [value for value in values if math.isfinite(value)]
     span = max(finite) - min(finite) if finite else 0.0
-    if 0 < span < math.inf:
+    if 0 < span < LARGEST_ROUNDED:
         decimals = PICTURE_DIGITS - math.floor(math.log10(span))
         values = [round(value, decimals) if math.isfinite(value) else value for value in values]
         values = [int(v) if abs(v) < 2**53 and v.is_integer() else v for v in values]

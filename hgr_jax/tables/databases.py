@@ -1,0 +1,108 @@
+"""Read a table of a database: SQLite by the standard library, DuckDB as Arrow.
+
+Databases are opened to be read only, in their place unless they are packed.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import sqlite3
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import Any
+
+from hgr_jax._optional import require
+from hgr_jax._texts import near_matches
+from hgr_jax.tables.faults import TableError, listed, printable
+from hgr_jax.tables.levels import Unusable, object_array
+from hgr_jax.tables.packed import Contents
+from hgr_jax.tables.reading import Reading
+
+
+def read_sqlite(
+    contents: Contents, reading: Reading
+) -> tuple[list[str], list[Any], list[tuple[str, str]]]:
+    """Read a table or view of an SQLite database: names, columns of objects, notes."""
+    shown = contents.shown
+    try:
+        with contextlib.closing(_open_sqlite(contents)) as database:
+            database.text_factory = lambda text: text.decode(errors="replace")
+            rows = database.execute(
+                "SELECT name FROM sqlite_master WHERE type IN ('table', 'view')"
+                " AND name NOT LIKE 'sqlite_%' ORDER BY rowid"
+            )
+            table, note = choose_table([name for (name,) in rows], shown, reading)
+            cursor = database.execute(f"SELECT * FROM {quoted(table)}")
+            names = [str(entry[0]) for entry in cursor.description]
+            columns = [*zip(*cursor, strict=True)] or [()] * len(names)
+    except (sqlite3.Error, OverflowError, UnicodeDecodeError) as error:
+        raise _unreadable(shown, "SQLite", error) from None
+    return names, [_sqlite_column(column) for column in columns], [(shown, note)]
+
+
+def _open_sqlite(contents: Contents) -> sqlite3.Connection:
+    if contents.path is not None:
+        return sqlite3.connect(f"{contents.path.absolute().as_uri()}?mode=ro", uri=True)
+    database = sqlite3.connect(":memory:")
+    database.deserialize(contents.body)
+    return database
+
+
+def _sqlite_column(values: Sequence[Any]) -> Any:
+    if bytes in set(map(type, values)):
+        return Unusable("binary data (BLOB), neither numbers nor text")
+    return object_array(values)
+
+
+def read_duckdb(contents: Contents, reading: Reading) -> tuple[Any, str]:
+    """Read a table or view of a DuckDB database as an Arrow table, with a note."""
+    with contents.on_disk() as path, open_duckdb(path, contents.shown, reading) as (table, note):
+        return table.to_arrow_table(), note
+
+
+@contextlib.contextmanager
+def open_duckdb(path: Path, shown: str, reading: Reading) -> Iterator[tuple[Any, str]]:
+    """Yield the relation of the chosen table of a DuckDB database, and a note."""
+    duckdb = require("duckdb", "files")
+    try:
+        with contextlib.closing(duckdb.connect(path, read_only=True)) as database:
+            rows = database.execute(
+                "SELECT schema_name, table_name FROM duckdb_tables() WHERE NOT internal"
+                " UNION ALL SELECT schema_name, view_name FROM duckdb_views() WHERE NOT internal"
+            ).fetchall()
+            places = {
+                name if schema == "main" else f"{schema}.{name}": (schema, name)
+                for schema, name in rows
+            }
+            table, note = choose_table(list(places), shown, reading)
+            yield database.sql(f"SELECT * FROM {'.'.join(map(quoted, places[table]))}"), note
+    except duckdb.Error as error:
+        raise _unreadable(shown, "DuckDB", error) from None
+
+
+def choose_table(tables: Sequence[str], shown: str, reading: Reading) -> tuple[str, str]:
+    """Return the table to read, and a note if there are others."""
+    if not tables:
+        raise TableError(f"{shown} holds no table")
+    if reading.table is None and len(tables) > 1:
+        raise TableError(
+            f"{shown} holds {len(tables)} tables, {printable(listed(tables, 20))}; --table names"
+            " the one to read"
+        )
+    table = tables[0] if reading.table is None else reading.table
+    if table not in tables:
+        raise TableError(
+            f"{shown} has no table {printable(repr(table))}{near_matches(table, tables)}"
+        )
+    others = len(tables) - 1
+    return table, f"table {printable(repr(table))} is read, of {others + 1}" if others else ""
+
+
+def quoted(name: str) -> str:
+    """Return a name as SQL."""
+    return '"' + name.replace('"', '""') + '"'
+
+
+def _unreadable(shown: str, kind: str, error: Exception) -> TableError:
+    reason = printable(" ".join(str(error).split()))
+    return TableError(f"{shown} cannot be read as {kind}: {reason}")

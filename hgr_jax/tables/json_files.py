@@ -1,0 +1,153 @@
+"""Read JSON: records, records under a key, a record a line, columns by name, lists of values."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from hgr_jax.tables.databases import choose_table
+from hgr_jax.tables.delimited import as_utf8
+from hgr_jax.tables.faults import TableError, printable
+from hgr_jax.tables.levels import Unusable, object_array
+from hgr_jax.tables.packed import Contents
+from hgr_jax.tables.reading import Reading
+
+MAX_NESTED_SHOWN = 40
+"""Number of characters of a nested value in messages."""
+
+
+def read_json(
+    contents: Contents, kind: str, reading: Reading
+) -> tuple[list[str], list[Any], list[tuple[str, str]]]:
+    """Read JSON: names, columns of objects, and notes."""
+    shown = contents.shown
+    body, note = as_utf8(contents.body, shown, reading.encoding)
+    text = body.decode()
+    try:
+        content, chosen = _find_table(_parse_json(text, kind, shown), shown, reading)
+        columns = _json_columns(content, shown)
+    except RecursionError:
+        raise TableError(f"{shown}: its values are nested too deeply") from None
+    if "\\ud" in text.lower():  # the escape of half a character
+        columns = {_whole(name): list(map(_whole, values)) for name, values in columns.items()}
+    notes = [(shown, note), (shown, chosen)]
+    return list(columns), [_flat(values) for values in columns.values()], notes
+
+
+def _parse_json(text: str, kind: str, shown: str) -> Any:
+    if not text.strip():
+        raise TableError(f"{shown} is empty: expected records")
+    if kind == "JSON":
+        try:
+            return _loads(text)
+        except json.JSONDecodeError as error:
+            if not error.msg.startswith("Extra data"):
+                raise TableError(f"{shown}, line {error.lineno}: not JSON: {error.msg}") from None
+    records = []
+    for number, line in enumerate(text.split("\n"), 1):
+        if line.strip():
+            try:
+                records.append(_loads(line))
+            except json.JSONDecodeError as error:
+                reason = f"not JSON: {error.msg}"
+                raise TableError(f"{shown}, line {number}: {reason}") from None
+    return records
+
+
+def _loads(text: str) -> Any:
+    try:
+        return json.loads(text)
+    except json.JSONDecodeError:
+        raise
+    except ValueError:  # an integer of more than 4,300 digits
+        return json.loads(text, parse_int=float)
+
+
+def _find_table(content: Any, shown: str, reading: Reading) -> tuple[Any, str]:
+    """Return what holds the table, and a note if there are other tables."""
+    tables = []
+    if isinstance(content, Mapping):
+        if _is_list_of(content.get("features"), Mapping):  # GeoJSON
+            return [feature.get("properties") or {} for feature in content["features"]], ""
+        if _is_list_of(content.get("data"), list) and isinstance(content.get("columns"), list):
+            return [content["columns"], *content["data"]], ""  # as pandas splits them
+        tables = [key for key, value in content.items() if _is_table(value)]
+    if reading.table is None:
+        if not tables:
+            return content, ""
+        if "data" in tables:
+            return content["data"], ""
+    table, note = choose_table(tables, shown, reading)
+    return content[table], note
+
+
+def _is_table(value: Any) -> bool:
+    """Return whether a value is a list of records, or a list of names and lists of values."""
+    lists = _is_list_of(value, list) and _is_list_of(value[0], str)
+    return lists or _is_list_of(value, Mapping)
+
+
+def _is_list_of(value: Any, kind: Any) -> bool:
+    """Return whether a value is a list of such values, at least one."""
+    return isinstance(value, list) and bool(value) and all(isinstance(v, kind) for v in value)
+
+
+def _json_columns(content: Any, shown: str) -> dict[str, Sequence[Any]]:
+    """Return the columns of parsed JSON."""
+    if isinstance(content, Mapping) and content:
+        columns = list(content.values())
+        if all(isinstance(column, list) for column in columns):
+            if len({len(column) for column in columns}) > 1:
+                raise TableError(f"{shown}: its columns are of different lengths")
+            return dict(content)
+        if all(isinstance(column, Mapping) for column in columns):  # as pandas writes them
+            rows = list(dict.fromkeys(row for column in columns for row in column))
+            return {name: [column.get(r) for r in rows] for name, column in content.items()}
+        content = [content]
+    if _is_list_of(content, list):
+        return _columns_of_lists(content, shown)
+    if not isinstance(content, list) or not all(isinstance(row, Mapping) for row in content):
+        raise TableError(
+            f'{shown}: expected records, as in [{{"x": 1}}, {{"x": 2}}], or one a line'
+        )
+    names = list(dict.fromkeys(name for record in content for name in record))
+    return {name: [record.get(name) for record in content] for name in names}
+
+
+def _columns_of_lists(rows: Sequence[Sequence[Any]], shown: str) -> dict[str, Sequence[Any]]:
+    """Return the columns of rows of values, of which the first are the names."""
+    names, records = rows[0], rows[1:]
+    if not all(isinstance(name, str) for name in names) or len(set(names)) < len(names):
+        raise TableError(
+            f"{shown}: expected a first list of names that differ, then lists of values"
+        )
+    for number, record in enumerate(records, 1):
+        if len(record) != len(names):
+            raise TableError(
+                f"{shown}: expected {len(names)} values in each list, one for each name; list"
+                f" {number + 1} has {len(record)}"
+            )
+    return dict(
+        zip(names, zip(*records, strict=True) if records else [()] * len(names), strict=True)
+    )
+
+
+def _whole(value: Any) -> Any:
+    """Replace the halves of characters, which no file can hold, in a text."""
+    if not isinstance(value, str):
+        return value
+    return value.encode("utf-16", "surrogatepass").decode("utf-16", "replace")
+
+
+def _flat(values: Sequence[Any]) -> Any:
+    """Return a column as an array of objects, or why it cannot be used."""
+    for value in values:
+        if isinstance(value, Mapping | list):
+            text = json.dumps(value)
+            dots = "..." if len(text) > MAX_NESTED_SHOWN else ""
+            return Unusable(
+                f"nested values such as {printable(text[:MAX_NESTED_SHOWN])}{dots}, neither numbers"
+                " nor text: make a column of each of their parts"
+            )
+    return object_array(values)

@@ -1,0 +1,431 @@
+"""Find the names and the rows of a table among the first and last lines of a file or sheet.
+
+Lines before the names are titles; under the names may be a line of units; at the end may be notes
+and a row of totals.  A line holds names if, where the column holds numbers or dates, it does not.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import functools
+import itertools
+import re
+from collections.abc import Callable, Sequence
+
+import numpy as np
+
+from hgr_jax.tables.faults import TableError
+from hgr_jax.tables.kinds import TEXT_KINDS
+from hgr_jax.tables.number_texts import as_number, is_number, parse_number
+from hgr_jax.tables.texts import is_gap_sign, is_missing
+
+LINE = "\N{NUMBER SIGN}LINE"
+"""What stands for the number of a line in a note."""
+
+Row = Sequence[str]
+"""The trimmed texts of a line; ``""`` where a cell is empty."""
+
+BODY_ROWS = 30
+"""Number of rows from which the content of columns is told."""
+
+MAX_TITLES, RUN = 200, 3
+"""Largest number of titles, and number of lines of one length that are no titles."""
+
+MAX_NAME_LINES = 8
+MIN_FILLED = 0.5
+MIN_VALUED = 0.6
+LONG_TEXT = 40
+
+MIN_SUMMED = 4
+"""Number of numbers whose sum or mean tells a row of totals."""
+
+
+_TOTAL = re.compile(
+    r"(?:grand |sub|over|over-)?-?\s?(?:totals?|totaux|totale|totalen|sums?|summe|gesamt|insgesamt"
+    r"|somme|suma|somma)\b[ :.]*(?:\([^)]*\))?",
+    re.IGNORECASE,
+)
+_MEAN = re.compile(
+    r"(?:averages?|avg|means?|mittelwert|durchschnitt|moyenne|promedio)\b[ :.]*(?:\([^)]*\))?",
+    re.IGNORECASE,
+)
+_FOOTNOTE = re.compile(
+    r"(?:sources?|quelle|fuente|fonte|notes?|n\.?b|anmerkung|nota|legend|copyright|\(c\)|\u00a9|\*|"
+    r"\u2020|\[?\(?[0-9a-z]\)|\[[0-9]\]|last updated?|updated|extracted|data from|end of|eof|"
+    r"stand|as of|https?:)\b.*|[*\u2020\u00a9#].*|[-_=]{3,}.*|[0-9]+ rows.*",
+    re.IGNORECASE | re.DOTALL,
+)
+_UNIT_ROW = re.compile(r"[(\[].{0,30}[)\]]|\S{1,12}(?: \S{1,12})?")
+
+
+@dataclasses.dataclass(frozen=True)
+class TableLayout:
+    """Where the names and the rows of a table are.
+
+    Attributes:
+      names: the names of the columns; ``""`` for a column without one.
+      names_row: position of the row of the names, None if there is none.
+      first: position of the first row of data.
+      notes: what was found out, one sentence each, and the row whose line `LINE` stands for.
+    """
+
+    names: list[str]
+    names_row: int | None
+    first: int
+    notes: list[tuple[str, int]] = dataclasses.field(default_factory=list)
+
+    def remarks(self, lines: Sequence[int]) -> list[str]:
+        """Return the notes, given the line of each row."""
+        return [note.replace(LINE, str(lines[row])) for note, row in self.notes]
+
+
+@functools.lru_cache(maxsize=10_000)
+def is_value(text: str) -> bool:
+    """Return whether a text is a number, a date, a time or a duration."""
+    if not any(map(str.isdecimal, text)):
+        return False
+    if is_number(text):
+        return True
+    if len(text) > LONG_TEXT:
+        return False
+    number = parse_number(text) or parse_number(text, ",")
+    if number is not None:  # "2 cylinders" may be a name
+        return number.unit == "" or not re.search(r"[A-Za-z]{3}", number.unit)
+    return any(kind.read(text) is not None for kind in TEXT_KINDS[2:])
+
+
+def find_layout(
+    rows: Sequence[Row], width: int, names_row: int | bool, shown: str, *, totals: bool = True
+) -> TableLayout:
+    """Find the layout of a table from its first rows.
+
+    Args:
+      rows: the first rows, blank ones included.
+      width: number of columns.
+      names_row: position of the row of names; True to find it, False if there is none.
+      shown: name of the file in messages.
+      totals: whether a first row of totals is left out.
+
+    Raises:
+      TableError: where most columns have no name.
+    """
+    fixed = not isinstance(names_row, bool)
+    begin = int(names_row) if fixed else _first_full(rows, width)
+    notes: list[tuple[str, int]] = []
+    titles = [place for place in range(begin) if any(rows[place])]
+    if titles and not fixed:
+        count = len(titles)
+        title = next(filter(None, rows[titles[0]]))[:40]
+        lines = f"{count} line{'s' if count > 1 else ''} of titles"
+        notes.append((f"{lines} skipped ({title!r})", begin))
+    if names_row is False:
+        return TableLayout([""] * width, None, begin, notes)
+    valued = _valued_columns(rows, begin, width)
+    count = _name_lines(rows, begin, valued)
+    if fixed:
+        count = max(count, 1)
+    if not count:
+        said = f"line {LINE} holds values: it is read as data, not as names (--header N)"
+        notes.append((said, begin))
+        return TableLayout([""] * width, None, begin, notes)
+    place, names, used = _names_of(rows[begin : begin + count], width, fixed=fixed)
+    names = [re.sub(r"\s*[\r\n]+\s*", " ", name) for name in names]
+    if (titles or place) and not fixed:
+        notes.append((f"names in line {LINE}", begin + place))
+    for other in range(place + 1, count):
+        listed = ", ".join(filter(None, rows[begin + other]))[:40]
+        what = "units" if _holds_units(rows[begin + other], valued) else "no values"
+        notes.append((f"line {LINE} holds {what} ({listed}): left out", begin + other))
+    if any(names) and all(map(is_value, filter(None, names))) and not fixed:
+        listed = ", ".join(filter(None, names))[:40]
+        notes.append((f"line {LINE}, {listed}, is read as names (--no-header)", begin + place))
+    if used:
+        notes.append((f"names also from the line above {LINE}", begin + place))
+    if not fixed and width > 2 and sum(map(bool, names)) < width / 2:
+        raise TableError(
+            f"{shown}: the names of the columns were not found, and values seem to begin in line"
+            f" {begin + count + 1}; say by --header N which line holds the names, or --no-header"
+        )
+    first = begin + count
+    if totals and first < len(rows) - 3 and _is_total(rows[first:], 0):
+        label = next(filter(None, rows[first]))[:40]
+        notes.append(
+            (f"line {LINE}, {label!r}, is left out as a row of totals (--footer 0)", first)
+        )
+        first += 1
+    return TableLayout(names, begin + place, first, notes)
+
+
+def _filled(row: Row) -> int:
+    return sum(map(bool, row))
+
+
+def _first_full(rows: Sequence[Row], width: int) -> int:
+    """Return the position of the first row that is no title.
+
+    Titles come before the first run of lines of one length, or have few filled cells.  A line of
+    words of the table's width before such a run holds the names, and lines after it are rows.
+    """
+    counts = [_filled(row) for row in rows]
+    filled = [place for place, count in enumerate(counts) if count]
+    regular = sum(len(rows[place]) == width for place in filled) >= MIN_FILLED * len(filled)
+    fits = [len(rows[p]) == width if regular else 1 < len(rows[p]) <= width for p in filled]
+    runs = [p for p in range(len(filled) - RUN + 1) if all(fits[p : p + RUN])]
+    start = runs[0] if runs and runs[0] < MAX_TITLES else 0
+    body = [counts[place] for place in filled[start:][-2 * BODY_ROWS :]] or [0]
+    needed = max(2 if width > 1 else 1, MIN_FILLED * float(np.median(body)) + (width > 3) / 4)
+    begin = next((p for p in range(start, len(filled)) if counts[filled[p]] >= needed), start)
+    if filled and any(map(is_value, rows[filled[begin]])):
+        names = [p for p in range(begin) if _holds_only_names(rows[filled[p]], width)]
+        if names and names[-1] < start:
+            begin = names[-1]
+        elif (
+            begin
+            and filled[begin - 1] == filled[begin] - 1
+            and _may_be_names(rows[filled[begin - 1]], width)
+        ):
+            begin -= 1  # names that are fewer or more than the values
+    return filled[begin] if filled else 0
+
+
+def _holds_only_names(row: Row, width: int) -> bool:
+    """Tell whether a line is full of different words."""
+    full = len(row) == width == len({*row}) and all(row)
+    return full and not any(is_value(cell) or len(cell) > LONG_TEXT for cell in row)
+
+
+def _may_be_names(row: Row, width: int) -> bool:
+    """Tell whether a line just above the rows may hold names, of another number or with gaps."""
+    words = [cell for cell in row if cell]
+    enough = len(words) > 1 and (len(row) <= width or all(row))
+    return enough and len({*words}) == len(words) and not any(map(is_value, words))
+
+
+def _valued_columns(rows: Sequence[Row], begin: int, width: int) -> list[bool]:
+    """Tell which columns hold numbers or dates, from rows that are no names for sure."""
+    body = rows[begin + 1 :]
+    start = min(MAX_NAME_LINES, max(len(body) - 3, 0))
+    body = [row for row in body[start:] if _filled(row) > 1 or width == 1][:BODY_ROWS]
+    valued = []
+    for column in range(width):
+        cells = [row[column] for row in body if len(row) > column]
+        present = [cell for cell in cells if not (is_missing(cell) or is_gap_sign(cell))]
+        share = sum(map(is_value, present)) / max(len(present), 1)
+        valued.append(bool(present) and share >= MIN_VALUED)
+    return valued
+
+
+def _name_lines(rows: Sequence[Row], begin: int, valued: Sequence[bool]) -> int:
+    """Count the lines from ``begin`` that hold names or units, not values."""
+    if not any(valued):
+        repeated = len(valued) > 1 and _repeat(rows, begin, valued, all)
+        return 0 if repeated else 1
+    count = 0
+    while count < MAX_NAME_LINES and begin + count < len(rows):
+        row = rows[begin + count]
+        if count and len(row) > len(valued):
+            break
+        inside = [cell for cell, is_valued in zip(row, valued, strict=False) if is_valued and cell]
+        values = [cell for cell in inside if is_value(cell)]
+        words = [cell for cell in inside if not is_value(cell) and not _is_absent(cell)]
+        others = [c for c, is_valued in zip(row, valued, strict=False) if not is_valued and c]
+        may_number = values and (words or not count)
+        if may_number and _may_number_columns(values, rows, begin + count):
+            values = []
+            words = words or inside
+        if not words or (values and len(words) <= len(values)):
+            if count == 0 and not values and others and not _repeat(rows, begin, valued, any):
+                return 1  # names of some columns only
+            break
+        count += 1
+    return count
+
+
+def _is_absent(text: str) -> bool:
+    """Tell whether a text means a missing value, and can be no name."""
+    return is_missing(text) or (is_gap_sign(text) and not any(map(str.isalpha, text)))
+
+
+def _may_number_columns(values: Sequence[str], rows: Sequence[Row], begin: int) -> bool:
+    """Tell whether the values of a line number the columns: years, wavelengths, dates, 0, 1, 2.
+
+    They ascend or descend, and lines below do not do so, nor hold years.
+    """
+    row = rows[begin]
+    columns = [column for column, cell in enumerate(row) if cell in values]
+    keys = [_key(row[column]) for column in columns]
+    has_words = any(cell and not is_value(cell) for cell in row)
+    steps = {after - before for before, after in itertools.pairwise(keys)}
+    if not has_words:
+        counted = steps == {1} and keys[0] in (0, 1)
+        return counted and (len(keys) > 2 or not row[0])
+    below = [other for other in rows[begin + 1 :] if len(other) == len(row)][:BODY_ROWS]
+    years = all(map(_is_year, values))
+    texts = [other[column] for other in below for column in columns if other[column]]
+    same = sum(map(_is_year, texts))
+    if years and same <= len(texts) / 2 and (_in_order(keys) or len({*keys}) < len(keys)):
+        return True
+    others = sum(_in_order([_key(other[column]) for column in columns]) for other in below)
+    return len(keys) > 2 and _in_order(keys) and others < len(below) / 2
+
+
+def _is_year(text: str) -> bool:
+    return len(text) == 4 and text.isdecimal() and 1500 <= int(text) <= 2200
+
+
+def _key(text: str) -> float:
+    """Return a value as a number, NaN for any other text."""
+    if is_number(text):
+        return float(text)
+    moments = (kind.read(text) for kind in TEXT_KINDS if kind.word == "dates")
+    moment = next((moment for moment in moments if moment), None)
+    return moment.timestamp() if moment else float("nan")
+
+
+def _in_order(keys: Sequence[float]) -> bool:
+    """Tell whether numbers ascend, or descend."""
+    steps = [after - before for before, after in itertools.pairwise(keys)]
+    return all(step > 0 for step in steps) or all(step < 0 for step in steps)
+
+
+def _repeat(
+    rows: Sequence[Row], begin: int, valued: Sequence[bool], which: Callable[..., bool]
+) -> bool:
+    """Tell whether any or all texts of a line occur below it in their columns."""
+    return which(
+        cell and any(len(row) > column and row[column] == cell for row in rows[begin + 1 :])
+        for column, cell in enumerate(rows[begin])
+        if column < len(valued) and not valued[column]
+    )
+
+
+def _names_of(lines: Sequence[Row], width: int, *, fixed: bool) -> tuple[int, list[str], bool]:
+    """Return which of the lines holds the names, the names, and whether others add to them."""
+    # Names that are one fewer than the values leave out that of the first column.
+    lines = [["", *line] if len(line) == width - 1 and all(line) else line for line in lines]
+    padded = [[*line[:width], *[""] * (width - len(line))] for line in lines]
+    distinct = [len({*filter(None, line)}) for line in padded]
+    with_values = [any(map(is_value, line)) for line in padded]
+    order = sorted(range(len(padded)), key=lambda p: (distinct[p], not with_values[p], -p))
+    place = 0 if fixed else order[-1]
+    names = padded[place]
+    below = padded[place + 1] if place + 1 < len(padded) and not fixed else names
+    if any(not name and other for name, other in zip(names[1:], below[1:], strict=True)):
+        place, groups, names = place + 1, names, below
+    elif not place or len({*filter(None, names)}) == _filled(names):
+        return place, names, False
+    else:
+        groups = padded[place - 1]
+    last, joined = "", []
+    for group, name in zip(groups, names, strict=True):
+        last = group or last
+        joined.append(f"{last} {name}".strip() if last != name else name)
+    return place, joined, True
+
+
+def _holds_units(row: Row, valued: Sequence[bool]) -> bool:
+    """Tell whether a line under the names looks like units."""
+    cells = [cell for cell, is_valued in zip(row, valued, strict=False) if is_valued and cell]
+    return bool(cells) and all(_UNIT_ROW.fullmatch(cell) for cell in cells)
+
+
+def find_footer(rows: Sequence[Row], width: int, complete: bool) -> tuple[int, str]:
+    """Return how many of the last rows are no data, and a note on them.
+
+    Args:
+      rows: the last rows, blank ones included.
+      width: number of columns.
+      complete: whether they are all rows.
+    """
+    end = len(rows)
+    sparse = end
+    while sparse > 1 and (
+        _filled(rows[sparse - 1]) <= max(1, width // 3) or len(rows[sparse - 1]) < width
+    ):
+        sparse -= 1
+    nameless = [bool(row) and not row[0] and any(row) for row in rows]
+    words = [not any(map(is_value, row)) for row in rows[sparse:]]
+    if any(nameless[sparse:]) and all(words) and not any(nameless[:sparse]):
+        end = sparse  # words without what names the row
+    elif width > 1:
+        end = next((p for p in range(sparse, end) if _is_note(rows[p], width)), end)
+    while end > 1 and not any(rows[end - 1]):
+        end -= 1
+    notes = [next(filter(None, row))[:40] for row in rows[end:] if any(row)]
+    totals: list[str] = []
+    while width > 1 and end > 3:
+        summed = complete and not totals and end > 4 and _holds_sums(rows[:end])
+        if not (summed or _is_total(rows[:end], end - 1)):
+            break
+        totals.append(next(filter(None, rows[end - 1]))[:40])
+        end -= 1
+        while end > 1 and not any(rows[end - 1]):
+            end -= 1
+    said = []
+    if notes:
+        plural = f"{len(notes)} lines" if len(notes) > 1 else "1 line"
+        said.append(f"{plural} of notes at the end left out ({notes[0]!r})")
+    if totals:
+        named = ", ".join(map(repr, reversed(totals)))
+        said.append(f"at the end, {named} is left out as a row of totals (--footer 0)")
+    return len(rows) - end if said else 0, "; ".join(said)
+
+
+def _is_note(row: Row, width: int) -> bool:
+    """Tell whether a row near the end with few filled cells begins the notes."""
+    text = next(filter(None, row), "")
+    if not text or _FOOTNOTE.fullmatch(text):
+        return True
+    alone = (len(row) == 1 and width > 2) or (_filled(row) == 1 and len(text) > LONG_TEXT)
+    return bool(row[0]) and alone and not is_missing(text)
+
+
+def _is_total(rows: Sequence[Row], place: int) -> bool:
+    """Tell whether a row is labelled as totals or means, by a text that no other row has there.
+
+    A mean is one only where its numbers lie within its columns.
+    """
+    row = rows[place]
+    column = next((column for column, cell in enumerate(row) if cell), None)
+    if column is None or column > 2 or not any(is_value(cell) for cell in row[column + 1 :]):
+        return False
+    if any(
+        other != place and len(rows[other]) > column and rows[other][column] == row[column]
+        for other in range(len(rows))
+    ):
+        return False
+    if _TOTAL.fullmatch(row[column]):
+        return True
+    return bool(_MEAN.fullmatch(row[column])) and _compared(rows, place, _is_mean) > 0
+
+
+def _is_mean(total: float, numbers: Sequence[float]) -> bool:
+    return abs(float(np.mean(numbers)) - total) <= 0.01 * max(abs(total), float(np.std(numbers)))
+
+
+def _is_sum(total: float, numbers: Sequence[float]) -> bool:
+    return total != 0 and abs(sum(numbers) - total) <= 1e-3 * abs(total)
+
+
+def _compared(
+    rows: Sequence[Row], place: int, holds: Callable[[float, Sequence[float]], bool]
+) -> int:
+    """Return how many numbers of a row are what they should be of their columns, 0 if not all."""
+    count = 0
+    for column, cell in enumerate(rows[place]):
+        total = as_number(cell) if cell else None
+        if total is None:
+            continue
+        texts = [row[column] for p, row in enumerate(rows) if p != place and len(row) > column]
+        numbers = [number for text in texts if (number := as_number(text)) is not None]
+        if len(numbers) < MIN_SUMMED or not holds(total, numbers):
+            return 0
+        count += 1
+    return count
+
+
+def _holds_sums(rows: Sequence[Row]) -> bool:
+    """Tell whether the numbers of the last row, which begins with no value, are sums of columns."""
+    first = rows[-1][0] if rows[-1] else ""
+    sums = _compared(rows, len(rows) - 1, _is_sum)
+    return not is_value(first) and (sums > 1 or (sums == 1 and not first))

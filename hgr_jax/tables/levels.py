@@ -1,0 +1,213 @@
+"""Categories: their levels and codes, and the pooling of rare levels; why a column is left out.
+
+The only encoder of categories.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Sequence
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from hgr_jax.core.host.linalg import memberships
+from hgr_jax.tables.texts import MISSING_LEVEL
+
+OTHER = "(other levels)"
+"""The level into which rare levels are pooled."""
+
+MIN_LEVEL_ROWS = 5
+
+MIN_LEVEL_SHARE = 0.01
+
+MAX_POOLED_SHARE = 0.5
+
+MANY_NAMES = 0.9
+"""Share of rows with texts of their own of a column of names."""
+
+MAX_LEVELS = 100_000
+"""Largest number of levels of a category; a column of text with more is left out."""
+
+TOO_MANY_LEVELS = f"text with more than {MAX_LEVELS:,} levels"
+
+MAX_ROUNDING_STEPS = 4
+"""Largest range of values that differ by rounding only, in units in the last place."""
+
+LARGEST_ROUNDING, ROUNDING_BITS = 1e-9, 12
+"""Largest absolute value of differences that rounding made, and number of their digits in base 2: a
+number of any other origin has 20 or more."""
+
+
+@dataclasses.dataclass(frozen=True)
+class Category:
+    """A category: codes ``(n,)``, positions in ``levels``, -1 where missing.
+
+    ``pooled`` are the rare levels, if any, that the last level replaces.
+    """
+
+    codes: NDArray[np.integer]
+    levels: tuple[str, ...]
+    pooled: tuple[str, ...] = ()
+
+    def one_hot(self) -> NDArray[np.float64]:
+        """Return the indicators of the levels, ``(n, levels)``."""
+        return memberships(self.codes, len(self.levels)).T.astype(np.float64)
+
+
+def object_array(values: Sequence[Any]) -> NDArray[Any]:
+    """Return values of any types and lengths as an array of objects."""
+    return np.array([*values, None], dtype=object)[:-1]
+
+
+def encode_texts(
+    texts: Sequence[Any] | NDArray[Any], missing: NDArray[np.bool_] | None = None
+) -> Category:
+    """Encode the present values as a category, with sorted levels.
+
+    ``missing (n,)`` is the mask of the rows without a value; None if there are none.
+    """
+    # Not an array of texts: NumPy gives each the length of the longest.
+    values = list(map(str, texts))
+    levels = sorted(set(values))
+    place = {level: i for i, level in enumerate(levels)}
+    return _category(levels, np.array([place[value] for value in values], np.intp), missing)
+
+
+def encode_numbers(array: NDArray[Any]) -> Category:
+    """Encode the distinct numbers of a column as a category; infinite values are missing."""
+    missing = ~np.isfinite(array)
+    levels, codes = np.unique(array[~missing], return_inverse=True)
+    return _category([number_as_text(level) for level in levels], codes, missing)
+
+
+def encode_by_levels(texts: NDArray[Any], levels: Sequence[str]) -> NDArray[np.intp]:
+    """Encode texts by given levels, -1 for any other text."""
+    position = {level: i for i, level in enumerate(levels)}
+    return np.array([position.get(text, -1) for text in texts.tolist()], np.intp)
+
+
+def _category(
+    levels: list[str], codes: NDArray[np.intp], missing: NDArray[np.bool_] | None
+) -> Category:
+    if missing is None:
+        return Category(codes, tuple(levels))
+    all_codes = np.full(len(missing), -1, np.intp)
+    all_codes[~missing] = codes
+    return Category(all_codes, tuple(levels))
+
+
+def number_as_text(number: Any) -> str:
+    """Write a NumPy number in as few digits as identify it among the numbers of its type."""
+    short = f"{float(number):g}"
+    value = number.dtype.type(short) if number.dtype.kind == "f" else float(short)
+    return short if value == number.item() else str(number).removesuffix(".0")
+
+
+@dataclasses.dataclass(frozen=True)
+class Unusable:
+    """Why a column cannot be used."""
+
+    reason: str
+
+
+class PooledLevels(NamedTuple):
+    """The levels of a category that stay, and those that are pooled.
+
+    Attributes:
+      kept: positions of the levels that stay, or the reason why the column is left out.
+      rare: positions of the levels that are pooled into one: none, or at least two.
+      remark: a note on the pooled levels.
+    """
+
+    kept: NDArray[np.intp] | str
+    rare: NDArray[np.intp]
+    remark: str = ""
+
+
+def pooled_levels(counts: NDArray[Any], levels: Sequence[str]) -> PooledLevels:
+    """Pool the rare levels of a category, given the number of rows of each level.
+
+    A level is rare below `MIN_LEVEL_ROWS` rows or `MIN_LEVEL_SHARE` of the present rows.  The
+    column is left out if rare levels hold more than `MAX_POOLED_SHARE` of the rows.
+    """
+    none = np.zeros(0, np.intp)
+    present, distinct = counts.sum(), np.count_nonzero(counts)
+    if distinct < 2:
+        single = levels[int(counts.argmax())] if present else np.nan
+        return PooledLevels(constant_reason(single), none)
+    if distinct > MAX_LEVELS:
+        return PooledLevels(TOO_MANY_LEVELS, none)
+    rare = (counts > 0) & ((counts < MIN_LEVEL_ROWS) | (counts < MIN_LEVEL_SHARE * present))
+    if counts[rare].sum() > MAX_POOLED_SHARE * present:
+        least = max(MIN_LEVEL_ROWS, int(np.ceil(MIN_LEVEL_SHARE * present)))
+        reason = f"text with {distinct} levels, most of them in fewer than {least} rows"
+        if distinct >= MANY_NAMES * present:
+            reason = f"names or identifiers: {distinct:,} different texts in {present:,} rows"
+        return PooledLevels(reason, none)
+    pooled = np.flatnonzero(rare)
+    if len(pooled) < 2:
+        return PooledLevels(np.flatnonzero(counts > 0), none)
+    remark = f"{len(pooled)} rare levels ({counts[rare].sum()} rows) are pooled"
+    return PooledLevels(np.flatnonzero((counts > 0) & ~rare), pooled, remark)
+
+
+def are_missing_a_level(missing: int, rows: int) -> bool:
+    """Return whether the missing values of a category, of so many rows, are too many to be rare."""
+    return rows > missing >= max(MIN_LEVEL_ROWS, MIN_LEVEL_SHARE * rows)
+
+
+def missing_as_level(column: Category) -> Category:
+    """Make the missing values a level, the last one, unless they are rare."""
+    missing, levels = column.codes < 0, column.levels
+    if not are_missing_a_level(int(missing.sum()), len(missing)):
+        return column
+    if MISSING_LEVEL not in levels:
+        levels = (*levels, MISSING_LEVEL)
+    return Category(np.where(missing, levels.index(MISSING_LEVEL), column.codes), levels)
+
+
+def differ_by_rounding(values: NDArray[np.floating]) -> bool:
+    """Return whether finite values ``(n,)``, n >= 1, are equal but for rounding.
+
+    Their range is a few units in the last place of the largest, or they are differences of such
+    numbers: tiny multiples of a power of 2, as ``0.1 + 0.2 - 0.3`` is.
+    """
+    low, high = float(values.min()), float(values.max())
+    largest = max(abs(low), abs(high))
+    if high - low <= MAX_ROUNDING_STEPS * float(np.finfo(values.dtype).eps) * largest:
+        return True
+    if largest > max(LARGEST_ROUNDING, 16 * float(np.finfo(values.dtype).eps)):
+        return False
+    digits = np.ldexp(np.frexp(values)[0], ROUNDING_BITS)
+    return bool((digits == np.floor(digits)).all())
+
+
+def rounding_reason(values: NDArray[np.floating]) -> str:
+    """Say why a column whose values `differ_by_rounding` is left out."""
+    if values.min() == values.max():
+        return constant_reason(values[0])
+    low, high = float(values.min()), float(values.max())
+    return f"its values differ by rounding only: {low!r} to {high!r}"
+
+
+def pool_rare_levels(column: Category) -> tuple[Category | Unusable, str]:
+    """Return a category with its rare levels pooled (`pooled_levels`), and a note."""
+    counts = np.bincount(column.codes[column.codes >= 0], minlength=len(column.levels))
+    pooled = pooled_levels(counts, column.levels)
+    if isinstance(pooled.kept, str):
+        return Unusable(pooled.kept), ""
+    common, rare = pooled.kept, pooled.rare
+    new_codes = np.full(len(counts) + 1, -1, np.int32)
+    new_codes[common], new_codes[rare] = np.arange(len(common)), len(common)
+    levels = [column.levels[i] for i in common] + [OTHER] * bool(len(rare))
+    rare_levels = tuple(column.levels[i] for i in rare)
+    return Category(new_codes[column.codes], tuple(levels), rare_levels), pooled.remark
+
+
+def constant_reason(value: float | str) -> str:
+    """Say why a constant column is left out; ``value`` is NaN if every value is missing."""
+    if isinstance(value, str):
+        return f"every value that is present is {value!r}"
+    return "no value is present" if np.isnan(value) else f"every value that is present is {value:g}"

@@ -1,0 +1,365 @@
+"""Damaged files of models, scans and checkpoints: an error that names the file, or no difference.
+
+The damage is of bytes (cut off, cut out, flipped, zeros), which checksums show, and of contents
+with right checksums: other arrays, other words.
+"""
+
+from __future__ import annotations
+
+import functools
+import io
+import json
+import warnings
+import zipfile
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from cli_scan_support import Command
+from stream_support import mixed, of_batches
+
+import hgr_jax
+from hgr_jax import Scan, ScanState
+from hgr_jax.fairness import FairMLPClassifier, FairMLPRegressor
+from hgr_jax.fairness.estimators import load_model
+
+SEEDS = range(12)
+MANY = range(1000, 1250)
+"""Seeds of the larger version: of each kind of file, and of each kind of damage."""
+
+
+def damaged_bytes(content: bytes, rng: np.random.Generator) -> bytes:
+    """Cut off the end, cut out bytes, insert zeros or flip bits."""
+    start, size = int(rng.integers(len(content))), int(rng.integers(1, 40))
+    kind = rng.integers(4)
+    if kind == 0:
+        return content[:start]
+    if kind == 1:
+        return content[:start] + content[start + size :]
+    if kind == 2:
+        return content[:start] + bytes(size) + content[start:]
+    changed = bytearray(content)
+    for bit in rng.integers(8 * len(content), size=size):
+        changed[bit // 8] ^= 1 << bit % 8
+    return bytes(changed)
+
+
+VALUES: tuple[Any, ...] = (None, -1, 10**400, 1e400, "", "x", [], {}, [[]], {"a": None}, True)
+
+
+def damaged_words(words: Any, rng: np.random.Generator) -> Any:
+    """Replace a value somewhere in JSON, or leave it out."""
+    if isinstance(words, dict) and words and rng.random() < 0.8:
+        name = list(words)[rng.integers(len(words))]
+        if rng.random() < 0.15:
+            return {other: value for other, value in words.items() if other != name}
+        return words | {name: damaged_words(words[name], rng)}
+    if isinstance(words, list) and words and rng.random() < 0.8:
+        place = rng.integers(len(words))
+        return [damaged_words(v, rng) if i == place else v for i, v in enumerate(words)]
+    return VALUES[rng.integers(len(VALUES))]
+
+
+def damaged_array(array: np.ndarray, rng: np.random.Generator) -> np.ndarray:
+    """Another shape, dtype, byte order, or other values."""
+    changes: list[Callable[[], np.ndarray]] = [
+        lambda: array[..., None],
+        lambda: array.ravel()[:-1],
+        lambda: array.astype(object),
+        lambda: array.astype("U3"),
+        lambda: array.astype(np.complex64),
+        lambda: np.zeros((0, 3)),
+        lambda: array.astype(array.dtype.newbyteorder(">")),
+        lambda: np.full_like(array, np.nan if array.dtype.kind == "f" else 0),
+        lambda: np.concatenate([array, array]),
+    ]
+    return changes[rng.integers(len(changes))]()
+
+
+def damaged_contents(content: bytes, rng: np.random.Generator) -> bytes:
+    """Change an array, or the words of an archive, and write it anew."""
+    with zipfile.ZipFile(io.BytesIO(content)) as members:
+        files = {name: members.read(name) for name in members.namelist()}
+    words = [name for name in files if name in ("about.npy", "plan.npy")]
+    chosen = words if rng.random() < 0.5 else list(files)
+    name = chosen[rng.integers(len(chosen))]
+    array = np.lib.format.read_array(io.BytesIO(files[name]))
+    out = io.BytesIO()
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # complex to real
+        try:
+            if name in words:
+                array = np.array(json.dumps(damaged_words(json.loads(str(array)), rng)))
+            else:
+                array = damaged_array(array, rng)
+            np.lib.format.write_array(out, array)
+        except (ValueError, TypeError):
+            out.write(b"no array")
+    written = io.BytesIO()
+    with zipfile.ZipFile(written, "w") as members:
+        for other, body in files.items():
+            members.writestr(other, out.getvalue() if other == name else body)
+    return written.getvalue()
+
+
+DAMAGE = (damaged_bytes, damaged_contents)
+
+
+@pytest.fixture(scope="module")
+def files(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A folder of one file of each kind, and a table that they are of."""
+    folder = tmp_path_factory.mktemp("kept")
+    rng = np.random.default_rng(0)
+    x = rng.normal(size=(60, 2))
+    settings: dict[str, Any] = {"penalty": None, "steps": 2, "random_state": 0}
+    FairMLPRegressor((4,), **settings).fit(x, x[:, 0]).save(folder / "regressor.npz")
+    kinds = np.array(["low", "high", "none"])[rng.integers(0, 3, 60)]
+    FairMLPClassifier((4,), **settings).fit(x, kinds).save(folder / "classifier.npz")
+    hgr_jax.scan(x, h=2, k=2).save(folder / "scan.npz")
+    table = mixed(0, 200)
+    ScanState.prepare(table, h=2, k=2).update(table).save(folder / "state.npz")
+    return folder
+
+
+def loaded_model(path: Path) -> None:
+    model = load_model(path)
+    rows = np.zeros((3, 2))
+    assert len(model.predict(rows)) == 3
+    repr(model)
+
+
+def loaded_scan(path: Path) -> None:
+    found = Scan.load(path)
+    repr(found)
+    found.to_frame()
+
+
+def loaded_state(path: Path) -> None:
+    repr(ScanState.load(path))
+
+
+LOAD: dict[str, Callable[[Path], None]] = {
+    "regressor.npz": loaded_model,
+    "classifier.npz": loaded_model,
+    "scan.npz": loaded_scan,
+    "state.npz": loaded_state,
+}
+
+
+def check_damage(folder: Path, name: str, damage: Any, seed: int) -> None:
+    """Load a damaged file: it works as before, or a ValueError names it."""
+    path = folder / "damaged.npz"
+    path.write_bytes(damage((folder / name).read_bytes(), np.random.default_rng(seed)))
+    try:
+        LOAD[name](path)
+    except ValueError as error:
+        assert str(path) in str(error) or "damaged" in str(error), error  # noqa: PT017
+        assert "\n" not in str(error)  # noqa: PT017
+
+
+@pytest.mark.parametrize("damage", DAMAGE)
+@pytest.mark.parametrize("name", LOAD)
+def test_damaged_files_are_named(files: Path, name: str, damage: Any) -> None:
+    for seed in SEEDS:
+        check_damage(files, name, damage, seed)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("damage", DAMAGE)
+@pytest.mark.parametrize("name", LOAD)
+def test_many_damaged_files_are_named(files: Path, name: str, damage: Any) -> None:
+    for seed in MANY:
+        check_damage(files, name, damage, seed)
+
+
+def header(shape: str, dtype: str = "<f8") -> bytes:
+    """The head of a ``.npy`` file, which says more than the file holds."""
+    text = f"{{'descr': '{dtype}', 'fortran_order': False, 'shape': {shape}, }}\n"
+    return b"\x93NUMPY\x01\x00" + len(text).to_bytes(2, "little") + text.encode()
+
+
+def archive(compression: int = zipfile.ZIP_STORED, **members: bytes) -> bytes:
+    body = io.BytesIO()
+    with zipfile.ZipFile(body, "w", compression) as file:
+        for name, content in members.items():
+            file.writestr(f"{name}.npy", content)
+    return body.getvalue()
+
+
+def words(text: str) -> bytes:
+    body = io.BytesIO()
+    np.lib.format.write_array(body, np.array(text))
+    return body.getvalue()
+
+
+def special(body: bytes, place: int, value: int) -> bytes:
+    """Change the two bytes at a place of each head of a member: flags, or how it is packed."""
+    for mark, offset in ((b"PK\x03\x04", place), (b"PK\x01\x02", place + 2)):
+        at = body.index(mark) + offset
+        body = body[:at] + value.to_bytes(2, "little") + body[at + 2 :]
+    return body
+
+
+CRAFTED: dict[str, Callable[[], bytes]] = {
+    "nested": lambda: archive(about=words("[" * 100_000)),
+    "long number": lambda: archive(about=words("1" * 10_000)),
+    "huge": lambda: archive(about=header("(1000000000000000,)")),
+    "larger": lambda: archive(about=header("(10000000000000000000000,)")),
+    "negative": lambda: archive(about=header("(-3,)")),
+    "no shape": lambda: archive(about=header("('x',)")),
+    "code": lambda: archive(about=header("(__import__('os').getcwd(),)")),
+    "objects": lambda: archive(about=header("(1,)", "|O") + b"\x80\x04N."),
+    "archive in archive": lambda: archive(about=archive(about=words("{}"))),
+    "bad escape": lambda: archive(about=header("(1,)", r"<f8\q")),
+    "unknown packing": lambda: special(archive(about=words("{}")), 8, 99),
+    "encrypted": lambda: special(archive(about=words("{}")), 6, 1),
+    "packed damage": lambda: archive(zipfile.ZIP_LZMA, about=words("{}" * 99)).replace(
+        b"{}", b"[]"
+    ),
+}
+
+
+@pytest.mark.filterwarnings("error")
+@pytest.mark.parametrize("kind", CRAFTED)
+def test_contents_that_readers_choke_on(files: Path, command: Command, kind: str) -> None:
+    path = Path("model.npz")
+    path.write_bytes(CRAFTED[kind]())
+    for load in LOAD.values():
+        with pytest.raises(ValueError, match=r"model\.npz is not a saved .*, or is damaged"):
+            load(path)
+    Path("t.csv").write_text("x,y\n1,2\n")
+    said = command("predict", "model.npz", "t.csv")
+    assert (said.status, said.out) == (2, "")
+    assert said.err.startswith("hgr-jax: error: model.npz is not a saved model, or is damaged; ")
+    assert said.err.count("\n") == 1
+
+
+def test_numbers_in_another_order_of_bytes(files: Path) -> None:
+    """As another machine writes them: they are read as they are meant."""
+    expected = load_model(files / "regressor.npz").predict(np.ones((2, 2)))
+    with np.load(files / "regressor.npz") as arrays:
+        turned = {
+            name: array.astype(array.dtype.newbyteorder(">")) for name, array in arrays.items()
+        }
+    np.savez(files / "turned.npz", **turned)
+    found = load_model(files / "turned.npz").predict(np.ones((2, 2)))
+    np.testing.assert_array_equal(found, expected)
+
+
+DESCRIPTION = {
+    "inputs": [{"column": "x"}, {"column": "y"}],
+    "since": {},
+    "forms": {"x": {"kind": "numbers"}, "y": {"kind": "numbers"}},
+    "na": [],
+}
+
+BAD_WORDS = (
+    "",
+    "[" * 100_000,
+    "{}",
+    "null",
+    '{"inputs": 3}',
+    '{"inputs": [{"column": ["x"]}, {"column": "y"}]}',
+    '{"inputs": [{"column": "x"}, {"column": "x"}]}',
+    '{"inputs": [{"column": "x"}, {"column": "x", "level": "a"}]}',
+    '{"inputs": [{"column": "x"}, {"column": "y", "level": 3}]}',
+    json.dumps(DESCRIPTION | {"since": {"x": "never"}}),
+    json.dumps(DESCRIPTION | {"forms": {"x": {"kind": "dates", "order": "xyz"}}}),
+    json.dumps(DESCRIPTION | {"forms": {"x": {"kind": []}}}),
+    json.dumps(DESCRIPTION | {"na": 3}),
+)
+
+
+@pytest.fixture
+def model(files: Path, folder: Path) -> Path:
+    """A model of two inputs, and a table for it, in the folder."""
+    Path("model.npz").write_bytes((files / "regressor.npz").read_bytes())
+    Path("t.csv").write_text("x,y\n1,2\n3,4\n")
+    return folder
+
+
+@pytest.mark.parametrize("text", BAD_WORDS)
+def test_descriptions_that_say_nothing(model: Path, command: Command, text: str) -> None:
+    Path("model.json").write_text(text)
+    said = command("predict", "model.npz", "t.csv")
+    assert (said.status, said.out, said.err.count("\n")) == (2, "", 1)
+    assert said.err.startswith("hgr-jax: error: model.json does not say what the inputs")
+
+
+def check_description(command: Command, seed: int) -> None:
+    rng = np.random.default_rng(seed)
+    whole = json.dumps(DESCRIPTION)
+    text = json.dumps(damaged_words(DESCRIPTION, rng)).encode()
+    if seed % 3 == 0:
+        text = damaged_bytes(whole.encode(), rng)
+    Path("model.json").write_bytes(text)
+    said = command("predict", "model.npz", "t.csv")
+    assert said.status in (0, 2), said
+    assert "Traceback" not in said.err
+    assert "a fault of hgr-jax" not in said.err, (text, said.err)
+
+
+def test_damaged_descriptions(model: Path, command: Command) -> None:
+    for seed in range(60):
+        check_description(command, seed)
+
+
+@pytest.mark.slow
+def test_many_damaged_descriptions(model: Path, command: Command) -> None:
+    for seed in range(1000, 2000):
+        check_description(command, seed)
+
+
+def test_a_description_that_cannot_be_read(model: Path, command: Command) -> None:
+    Path("model.json").mkdir()
+    said = command("predict", "model.npz", "t.csv")
+    assert said.err == "hgr-jax: error: cannot read model.json: Is a directory\n"
+
+
+def scan_with_checkpoint(path: Path, checkpoint: Path, **options: Any) -> Scan:
+    execution = hgr_jax.Execution(checkpoint=checkpoint)
+    return hgr_jax.scan(path, test=None, h=2, k=2, execution=execution, **options)
+
+
+def check_checkpoint(scan: Callable[[Path], Scan], file: Path, damage: Any, seed: int) -> None:
+    """Go on from a damaged checkpoint: a ValueError says which file to remove."""
+    whole = file.read_bytes()
+    file.write_bytes(damage(whole, np.random.default_rng(seed)))
+    try:
+        scan(file.parent)
+    except ValueError as error:
+        assert str(file.parent) in str(error)  # noqa: PT017
+        assert "remove it" in str(error)  # noqa: PT017
+    finally:
+        file.write_bytes(whole)
+
+
+@pytest.fixture
+def streamed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[[Path], Scan]:
+    """A scan of a file in batches, with a checkpoint."""
+    of_batches(100, monkeypatch)
+    monkeypatch.setattr("hgr_jax.tables.sources._has_few_rows", lambda *_: False)
+    mixed(0, 300).to_parquet(tmp_path / "t.parquet")
+    Path(tmp_path, "parts").mkdir()
+    mixed(1, 300).to_parquet(tmp_path / "parts" / "p.parquet")
+    return functools.partial(scan_with_checkpoint, tmp_path / "parts")
+
+
+def test_damaged_checkpoints_of_streams(streamed: Callable[[Path], Scan], tmp_path: Path) -> None:
+    streamed(tmp_path / "kept")
+    for seed in range(10):
+        check_checkpoint(streamed, tmp_path / "kept" / "state.npz", damaged_bytes, seed)
+
+
+def test_damaged_checkpoints_of_first_pairs(tmp_path: Path) -> None:
+    x = np.random.default_rng(0).normal(size=(40, 5))
+
+    def scan(checkpoint: Path) -> Scan:
+        return hgr_jax.scan(x, top=3, execution=hgr_jax.Execution(checkpoint=checkpoint))
+
+    scan(tmp_path)
+    for seed in range(20):
+        damage = DAMAGE[seed % 2]
+        check_checkpoint(scan, tmp_path / "first_pairs.npz", damage, seed)

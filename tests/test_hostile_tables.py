@@ -1,0 +1,186 @@
+"""Commands on tables that no one expects: an answer or one line, and no warning."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from cli_scan_support import Command, refusal
+
+import hgr_jax
+
+ROWS = 60
+Z = np.random.default_rng(0).normal(size=ROWS)
+LARGEST = sys.float_info.max
+SIGN = np.where(Z > 0, 1.0, -1.0)
+
+COLUMNS: dict[str, Any] = {
+    "near 1e15": [10**15 + i % 5 for i in range(ROWS)],
+    "eighths near 1e15": 1e15 + 0.125 * (np.arange(ROWS) % 5),
+    "ids": [1234567890123456789 + 97 * i for i in range(ROWS)],
+    "integers of 300 digits": [(-1) ** i * 10**300 * (i + 1) for i in range(ROWS)],
+    "subnormal": 1e-310 * Z,
+    "smallest": 5e-324 * (np.arange(ROWS) % 4),
+    "tiny": 1e-300 * Z,
+    "constant": [3] * ROWS,
+    "rounding": [0.3 if i % 2 else 0.1 + 0.2 for i in range(ROWS)],
+    "large": 1e308 * (1 + 0.5 * np.sin(np.arange(ROWS))),
+    "large of both signs": 1e308 * SIGN,
+    "largest of both signs": LARGEST * SIGN,
+    "one that is largest": [LARGEST, *Z[1:]],
+    "all sizes": 10.0 ** np.linspace(-308, 308, ROWS) * SIGN,
+    "rising to the largest": 1.7e308 * np.linspace(-1, 1, ROWS),
+    "infinite": ["inf" if i % 2 else "-inf" for i in range(ROWS)],
+    "many infinite": [repr(float(z)) if i % 3 else "inf" for i, z in enumerate(Z)],
+    "missing": [""] * ROWS,
+    "one value": [1.5] + [""] * (ROWS - 1),
+    "zeros of both signs": [0.0 if i % 2 else -0.0 for i in range(ROWS)],
+}
+
+TRAINED_ON = ("near 1e15", "ids", "subnormal", "rounding", "large", "infinite")
+
+COMMANDS = {
+    "scan": "scan t.csv --permutations 19",
+    "scan of degree 3": "scan t.csv --h 3 --k 3 --permutations 19",
+    "scan of ranks": "scan t.csv --rank --json",
+    "pair": "pair t.csv x z",
+    "pair of degree 3": "pair t.csv z x --h 3",
+    "pair with a category": "pair t.csv x kind",
+    "pair given others": "pair t.csv y z --given x",
+    "fair: input": "fair t.csv --target y --protected z --threshold 0.5 --steps 5 --hidden 4",
+    "fair: target": "fair t.csv --target x --protected z --threshold 0.5 --steps 5 --hidden 4",
+    "fair: protected": "fair t.csv --target y --protected x --threshold 0.5 --steps 5 --hidden 4",
+}
+
+
+def written(x: Any) -> None:
+    """Write a table with a column x beside good ones."""
+    x = x.tolist() if isinstance(x, np.ndarray) else x
+    y = Z**2 + np.random.default_rng(1).normal(size=ROWS)
+    rows = zip(x, y.tolist(), Z.tolist(), ["a", "b"] * (ROWS // 2), strict=True)
+    lines = ["x,y,z,kind", *(",".join(map(str, row)) for row in rows)]
+    Path("t.csv").write_text("\n".join([*lines, ""]))
+
+
+def check(command: Command, line: str) -> None:
+    """Run a command: it works without a warning, or says why not in its last line."""
+    said = command(*line.split())
+    assert said.status in (0, 2), said
+    for text in ("Traceback", "Warning", "a fault of hgr-jax"):
+        assert text not in said.err
+    if said.status == 2:
+        assert said.err.splitlines()[-1].startswith("hgr-jax: error: ")
+    else:
+        assert "nan" not in said.out.replace("nan,", "").lower() or "--json" in line
+        assert "+- inf" not in said.out
+
+
+@pytest.mark.filterwarnings("error")
+@pytest.mark.parametrize("line", COMMANDS.values(), ids=COMMANDS)
+def test_columns_of_any_numbers(folder: Path, command: Command, line: str) -> None:
+    # Trainings and pictures take time, and their inputs are standardised, whatever they are.
+    names = TRAINED_ON if line == COMMANDS["fair: input"] else COLUMNS
+    for place, name in enumerate(names):
+        written(COLUMNS[name])
+        check(command, f"{line} --out {place}")
+
+
+@pytest.mark.filterwarnings("error")
+@pytest.mark.parametrize("line", COMMANDS.values(), ids=COMMANDS)
+def test_tables_of_any_shape(folder: Path, command: Command, line: str) -> None:
+    tables = (
+        "",
+        "\n",
+        "x",
+        "x,y,z,kind\n",
+        "x,y,z,kind\n1,2,3,a\n",
+        "x,y,z,kind\n1,2,3,a\n2,1,0,b\n",
+        "x\n1\n2\n3\n",
+        "x,x,x\n1,2,3\n",
+        "x,y,z,kind\n" + ",,,\n" * 30,
+        "x,y,z,kind\n" + "1,1,1,a\n" * 30,
+        "x,y,z,kind\n" + "".join(f"{i},{i},{i},k{i}\n" for i in range(30)),
+    )
+    for place, text in enumerate(tables):
+        Path("t.csv").write_text(text)
+        check(command, f"{line} --out {place}")
+
+
+@pytest.mark.filterwarnings("error")
+def test_new_rows_of_any_numbers(folder: Path, command: Command) -> None:
+    written(Z)
+    line = "fair t.csv --target y --protected z --threshold 0.9 --steps 5 --hidden 4 --drop kind"
+    assert command(*line.split()).status == 0
+    for x in COLUMNS.values():
+        written(x)
+        check(command, "predict hgr-jax-fair/model.npz t.csv --out p.csv --force")
+    written(COLUMNS["large"])
+    said = refusal(command, "predict", "hgr-jax-fair/model.npz", "t.csv")
+    assert "t.csv: X has 60 value(s) that are NaN, infinite or larger than 1e+150" in said
+
+
+SCALES: dict[str, Callable[[np.ndarray], np.ndarray]] = {
+    "subnormal": lambda z: 1e-310 * z,
+    "large": lambda z: 1e308 * (z / 8),
+    "far": lambda z: 1e9 + z,
+}
+
+
+@pytest.mark.usefixtures("x64")
+@pytest.mark.parametrize("scale", SCALES)
+def test_a_scan_has_the_same_values_in_any_unit(scale: str) -> None:
+    x = np.random.default_rng(0).normal(size=(200, 2))
+    x[:, 1] += x[:, 0] ** 2
+    moved = np.stack([SCALES[scale](x[:, 0]), x[:, 1]], axis=1)
+    for options in ({}, {"h": 3, "k": 3}):
+        values = [hgr_jax.scan(table, **options) for table in (x, moved)]
+        for name in ("correlation", "pearson", "spearman"):
+            found = [getattr(value, name)[0, 1] for value in values]
+            assert found[0] == pytest.approx(found[1], abs=1e-5), (name, options)
+
+
+def test_what_pair_and_fair_refuse(folder: Path, command: Command) -> None:
+    pair, fair = COMMANDS["pair"].split(), COMMANDS["fair: protected"].split()
+    advice = "; change its unit, or name by --na what stands for a missing value\n"
+    for name, reason in (
+        ("one that is largest", f"it holds 1.79769e+308, beyond 1e+150{advice}"),
+        ("subnormal", f"its range is 4.29e-310, below 1e-150{advice}"),
+        ("rounding", "its values differ by rounding only: 0.3 to 0.30000000000000004\n"),
+    ):
+        written(COLUMNS[name])
+        for line in (pair, fair):
+            expected = f"hgr-jax: error: t.csv: column 'x' cannot be used: {reason}"
+            assert refusal(command, *line) == expected
+    written(["-1e308" if i == 7 else i % 9 for i in range(ROWS)])
+    assert "it holds -1e+308, beyond" in refusal(command, *pair)
+    assert command(*pair, "--na", "-1e308").status == 2  # argparse reads an option
+    assert command(*pair, "--na=-1e308").status == 0
+
+
+def test_columns_asked_for_that_cannot_be_used(folder: Path, command: Command) -> None:
+    """Whether the table is in memory or read batch by batch."""
+    written(COLUMNS["constant"])
+    for option in ("target", "given", "categories"):
+        value = "'3'" if option == "categories" else "3"
+        reason = f"cannot be used: every value that is present is {value}."
+        said = refusal(command, "scan", "t.csv", f"--{option}", "x")
+        assert said == f"hgr-jax: error: {option} column 'x' {reason}\n"
+        with pytest.raises(ValueError, match=f"{option} column 'x' {reason}"):
+            hgr_jax.scan({"x": [3.0] * ROWS, "z": Z, "y": Z**2}, **{option: ["x"]})
+    kinds = {"x": Z, "kind": ["a", "b"] * (ROWS // 2), "y": Z**2}
+    with pytest.raises(ValueError, match="target column 'kind' cannot be used: a category; this"):
+        hgr_jax.scan(kinds, measure="pearson", target="kind")
+    assert len(hgr_jax.scan(kinds | {"c": [1.0] * ROWS}, among=["x", "c", "kind"])) == 1
+
+
+def test_no_name_is_not_the_current_folder(folder: Path, command: Command) -> None:
+    written(Z)
+    for line in (("scan", ""), ("scan", " "), ("pair", "", "x", "y"), ("predict", "", "t.csv")):
+        said = refusal(command, *line)
+        assert "expected the name of a file or folder, got nothing" in said
+    (folder / "t.csv").rename("t.txt")
+    assert refusal(command, "scan", ".").startswith("hgr-jax: error: cannot read .: Is a directory")

@@ -1,0 +1,191 @@
+"""Tables of SQLite and DuckDB, and files of SPSS, Stata and SAS."""
+
+from __future__ import annotations
+
+import contextlib
+import gzip
+import io
+import sqlite3
+import sys
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import pytest
+from tables_support import write
+
+from hgr_jax.tables.faults import TableError
+from hgr_jax.tables.files import read_table
+from hgr_jax.tables.reading import Reading
+from hgr_jax.tables.sources import Source, of_files, open_path
+
+TABLE = 'CREATE TABLE "my table" (x, y TEXT, day TEXT, b)'
+ROWS = [(1, "2", "2024-01-02", b"x"), (2.5, "3.5", "2024-01-03", None), (None, None, None, None)]
+
+
+@pytest.fixture
+def sqlite(tmp_path: Path) -> Path:
+    path = tmp_path / "t.db"
+    with contextlib.closing(sqlite3.connect(path)) as database:
+        database.execute(TABLE)
+        database.executemany('INSERT INTO "my table" VALUES (?, ?, ?, ?)', ROWS)
+        database.commit()
+    return path
+
+
+def is_the_table(frame: Any) -> None:
+    np.testing.assert_array_equal(frame.column("x"), [1, 2.5, np.nan])
+    np.testing.assert_array_equal(frame.column("y"), [2, 3.5, np.nan])
+    days = np.array(["2024-01-02", "2024-01-03", "NaT"], "M8[us]")
+    np.testing.assert_array_equal(frame.column("day"), days)
+
+
+def test_a_database_on_standard_input(sqlite: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    stdin = io.TextIOWrapper(io.BytesIO(sqlite.read_bytes()))
+    monkeypatch.setattr(sys, "stdin", stdin)
+    is_the_table(read_table("-"))
+
+
+def test_the_table_of_sqlite(sqlite: Path) -> None:
+    before = sorted(sqlite.parent.iterdir())
+    frame = read_table(sqlite)
+    is_the_table(frame)
+    assert frame.skipped == {"b": "binary data (BLOB), neither numbers nor text"}
+    assert frame.notes == {}
+    assert sorted(sqlite.parent.iterdir()) == before
+    packed = write(sqlite.parent, gzip.compress(sqlite.read_bytes()), "t.db.gz")
+    is_the_table(read_table(packed))
+
+
+def test_several_tables_of_sqlite(sqlite: Path) -> None:
+    with contextlib.closing(sqlite3.connect(sqlite)) as database:
+        database.execute('CREATE VIEW double AS SELECT 2 * x AS x2 FROM "my table"')
+        database.execute("CREATE TABLE none (x)")
+        database.commit()
+    with pytest.raises(TableError, match="holds 3 tables, 'my table', 'double', 'none'; --table n"):
+        read_table(sqlite)
+    frame = read_table(sqlite, Reading(table="double"))
+    np.testing.assert_array_equal(frame.column("x2"), [2, 5, np.nan])
+    assert frame.notes == {str(sqlite): "table 'double' is read, of 3"}
+    with pytest.raises(TableError, match=r"has no table 'duble'; did you mean 'double'\?"):
+        read_table(sqlite, Reading(table="duble"))
+    with pytest.raises(TableError, match="holds no records"):
+        read_table(sqlite, Reading(table="none"))
+    with pytest.raises(TableError, match="sheet is for workbooks"):
+        read_table(sqlite, Reading(sheet="none"))
+
+
+def test_a_damaged_database(tmp_path: Path, sqlite: Path) -> None:
+    body = sqlite.read_bytes()
+    for content in (b"SQLite format 3\0", body[:3000]):
+        with pytest.raises(TableError, match=r"cannot be read as SQLite: |holds no table"):
+            read_table(write(tmp_path, content, "u.db"))
+    with contextlib.closing(sqlite3.connect(tmp_path / "empty.db")) as database:
+        database.execute("CREATE TABLE t (x)")
+        database.execute("DROP TABLE t")
+        database.commit()
+    with pytest.raises(TableError, match=r"empty\.db holds no table"):
+        read_table(tmp_path / "empty.db")
+
+
+@pytest.fixture
+def duck(tmp_path: Path) -> Path:
+    duckdb = pytest.importorskip("duckdb")
+    path = tmp_path / "t.duckdb"
+    with contextlib.closing(duckdb.connect(path)) as database:
+        database.execute(
+            'CREATE TABLE t AS SELECT range AS x, \'a\' || range % 3 AS "s ""s",'
+            " DATE '2024-01-01' + range::INT AS day, (range / 4)::DECIMAL(9, 2) AS m"
+            " FROM range(1000)"
+        )
+    return path
+
+
+def test_the_table_of_duckdb(duck: Path) -> None:
+    packed = write(duck.parent, gzip.compress(duck.read_bytes()), "t.gz")
+    for path in (duck, packed):
+        frame = read_table(path)
+        np.testing.assert_array_equal(frame.column("x"), np.arange(1000))
+        np.testing.assert_array_equal(frame.column("m"), np.arange(1000) / 4)
+        assert list(frame.column('s "s')[:4]) == ["a0", "a1", "a2", "a0"]
+        assert str(frame.column("day")[1]).startswith("2024-01-02")
+        assert frame.notes == {}
+
+
+def test_several_tables_of_duckdb(duck: Path) -> None:
+    import duckdb
+
+    with contextlib.closing(duckdb.connect(duck)) as database:
+        database.execute("CREATE SCHEMA o; CREATE VIEW o.v AS SELECT -x AS z FROM t")
+    with pytest.raises(TableError, match=r"holds 2 tables, 't', 'o\.v'; --table names the one"):
+        read_table(duck)
+    np.testing.assert_array_equal(
+        read_table(duck, Reading(table="o.v")).column("z"), -np.arange(1e3)
+    )
+    duck.write_bytes(duck.read_bytes()[:5000])
+    with pytest.raises(TableError, match=r"t\.duckdb cannot be read as DuckDB: ") as caught:
+        read_table(duck)
+    assert "\n" not in str(caught.value)
+
+
+def test_large_databases_and_feather_files_are_read_in_batches(duck: Path) -> None:
+    feather = duck.with_suffix(".feather")
+    pd.DataFrame({"x": np.arange(1000.0), 's "s': ["a", "b"] * 500}).to_feather(feather)
+    for path in (duck, feather):
+        source = open_path(path, None, 1000, lambda rows: False)
+        assert isinstance(source, Source)
+        assert source.rows == 1000
+        assert source.stamp is not None
+        assert source.kinds['s "s'] == "text"
+        for _ in range(2):
+            batches = [table for _, table in source.batches(['s "s', "x"], 300)]
+            assert [len(table) for table in batches] == [300, 300, 300, 100]
+            assert batches[3]["x"].to_pylist() == list(range(900, 1000))
+    with pytest.raises(TableError, match="table is for databases and JSON: leave it out"):
+        of_files(feather, Reading(table="t"))
+    with pytest.raises(TableError, match="has no table 'u'"):
+        of_files(duck, Reading(table="u"))
+
+
+def test_without_the_libraries(tmp_path: Path, duck: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "duckdb", None)
+    monkeypatch.setitem(sys.modules, "pyreadstat", None)
+    for path in (duck, write(tmp_path, b"$FL2@(#)", "t.sav")):
+        with pytest.raises(ImportError, match=r"pip install 'hgr_jax\[files\]'"):
+            read_table(path)
+
+
+@pytest.mark.parametrize("ending", ["sav", "zsav", "dta", "xpt", "por"])
+def test_files_of_statistics_programs(tmp_path: Path, ending: str) -> None:
+    pyreadstat = pytest.importorskip("pyreadstat")
+    path = tmp_path / f"t.{ending}"
+    columns = {
+        "X": [1.5, 2.0, np.nan, 4.0],
+        "ANSWER": [1.0, 2.0, 1.0, np.nan],
+        "SCALE": [0.0, 10.0, 5.0, 7.0],
+        "DAY": pd.to_datetime(["2024-01-02", "2024-01-03", None, "2024-01-05"]),
+        "TOWN": ["Köln" if ending in ("sav", "dta") else "Rome", "Oslo", "", "Bonn"],
+    }
+    options: dict[str, Any] = {}
+    labels = {"ANSWER": {1: "yes", 2: "no", 9: "refused"}, "SCALE": {0: "never", 10: "always"}}
+    if ending in ("sav", "zsav", "dta"):
+        options["variable_value_labels"] = labels
+    if ending == "zsav":
+        options["compress"] = True
+    write_file = {"xpt": "write_xport", "zsav": "write_sav"}.get(ending, f"write_{ending}")
+    getattr(pyreadstat, write_file)(pd.DataFrame(columns), str(path), **options)
+    frame = read_table(path)
+    np.testing.assert_array_equal(frame.column("X"), columns["X"])
+    np.testing.assert_array_equal(frame.column("SCALE"), columns["SCALE"])
+    np.testing.assert_array_equal(frame.column("DAY"), columns["DAY"].to_numpy().astype("M8[us]"))
+    assert list(frame.column("TOWN")) == columns["TOWN"]
+    if options:
+        assert list(frame.column("ANSWER")) == ["yes", "no", "yes", ""]
+        note = "2 of its 4 values have a label and stay what they are, as 0 (never)"
+        assert frame.notes == {"SCALE": note}
+    else:
+        np.testing.assert_array_equal(frame.column("ANSWER"), columns["ANSWER"])
+    path.write_bytes(path.read_bytes()[:300])
+    with pytest.raises(TableError, match=rf"t\.{ending} (cannot be read as|holds no records)"):
+        read_table(path)
