@@ -2,7 +2,9 @@
 
 ``python -m bench.rank_law [--quick] [--write]`` permutes ranks without ties, and counts how often
 the combined p-value of two of them is at most each of a few values.  ``--write`` keeps the counts
-as the table from which `hgr_jax.independence_test` takes its p-values.
+as the table from which `hgr_jax.independence_test` takes its p-values.  ``--tail`` follows the law
+down to 1e-13 instead, where no counts reach: of 400 orders those below a p-value are kept, copied
+and shuffled a little, and so on from p-value to p-value (multilevel splitting).
 """
 
 from __future__ import annotations
@@ -16,13 +18,20 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 from jax import Array
+from numpy.typing import NDArray
 from tqdm import tqdm
 
 from bench.machine import describe
 from bench.report import MarkdownReport, bench_parser
 from hgr_jax._arrays import Floats
-from hgr_jax.core.host.ranks import MOST_FUNCTIONS, OF_FEW, ranked_columns
-from hgr_jax.inference.independence import LEVELS, TABLE
+from hgr_jax.core.host.ranks import MOST_FUNCTIONS, OF_FEW, RankedColumn, ranked_columns
+from hgr_jax.inference.independence import (
+    LEVELS,
+    TABLE,
+    combined_pvalues,
+    cross_moments,
+    log_probability,
+)
 from hgr_jax.scanning.screen import (
     Products,
     RankScreen,
@@ -91,12 +100,54 @@ def _of_normal_moments(key: Array) -> Products:
     return Products(wide, tall, normal(SIDE, SIDE), far, backward)
 
 
+POPULATION, KEPT_SHARE, SHUFFLES = 400, 0.3, 40
+"""Of the splitting: number of orders, share of them that is kept, shuffles between two levels."""
+
+
+def tail(rows: int, least: float = 1e-13) -> Iterator[tuple[float, float]]:
+    """Yield ever smaller p-values, by the law and by splitting."""
+    rng = np.random.default_rng(rows)
+    column = RankedColumn.of_values(np.arange(rows, dtype=float))
+    f = column.functions()[: column.reliable]
+
+    def logs(orders: NDArray[np.intp]) -> Floats:
+        return combined_pvalues(cross_moments(f, f[:, orders]), rows).log_p
+
+    orders = np.argsort(rng.random((POPULATION, rows)), axis=1)
+    log_p, found = 0.0, logs(orders)
+    each = np.arange(POPULATION)[:, None]
+    while log_p > np.log(least):
+        level = np.sort(found)[int(KEPT_SHARE * POPULATION) - 1]
+        kept = np.flatnonzero(found <= level)
+        log_p += np.log(len(kept) / POPULATION)
+        yield np.exp(log_probability(np.array([level]), rows)[0]), np.exp(log_p)
+        copies = np.resize(rng.permutation(kept), POPULATION)
+        orders, found = orders[copies], found[copies]
+        for step in range(SHUFFLES):
+            swaps = max(1, rows // (60 if step % 2 else 15))
+            i, j = np.split(np.argsort(rng.random(orders.shape), axis=1)[:, : 2 * swaps], 2, axis=1)
+            moved = orders.copy()
+            moved[each, i], moved[each, j] = orders[each, j], orders[each, i]
+            moved_to = logs(moved)
+            stays = moved_to <= level
+            orders[stays], found[stays] = moved[stays], moved_to[stays]
+
+
 def main(argv: list[str] | None = None) -> int:
     """Print how much each level is exceeded; with --write, keep the table."""
     parser = bench_parser("rank_law", __doc__, quick="few pairs of 50 rows")
+    parser.add_argument("--tail", action="store_true", help="the far tail, of 60 and 200 rows")
     options = parser.parse_args(argv)
     report = MarkdownReport()
     report.say(describe())
+    if options.tail:
+        for n in (60,) if options.quick else (60, 200):
+            of_tail = [*tail(n, 1e-3 if options.quick else 1e-13)]
+            report.table(
+                ("rows", "by the law", "by splitting"),
+                ([f"{n}", f"{law:.1e}", f"{p:.1e}"] for law, p in of_tail),
+            )
+        return 0
     lines = [",".join(["rows", *(f"{level:g}" for level in LEVELS)])]
 
     def rows() -> Iterator[list[str]]:

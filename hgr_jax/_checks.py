@@ -144,7 +144,15 @@ def as_weights(weights: ArrayLike | None, rows: int, dtype: DTypeLike) -> Array 
             f"weights must have shape ({rows},), one weight per row;"
             f" got shape {tuple(weights.shape)}."
         )
+    if not isinstance(weights, jax.core.Tracer):
+        check_weights(np.asarray(weights))
     return as_dtype(weights, dtype)
+
+
+def check_weights(weights: NDArray[Any]) -> None:
+    """Refuse weights that are negative, infinite or missing, and those that are all 0."""
+    if not (np.isfinite(weights).all() and (weights >= 0).all() and weights.any()):
+        raise ValueError("weights must be finite and not negative, and not all 0.")
 
 
 def as_given(given: Any, rows: int, dtype: DTypeLike, *, warn: bool = True) -> Array | None:
@@ -167,8 +175,7 @@ def as_host_weights(weights: ArrayLike | None, rows: int) -> NDArray[np.float64]
         raise TypeError(f"weights must be numbers; got {type(weights).__name__}.") from None
     if array.shape != (rows,):
         raise ValueError(f"weights must have shape ({rows},); got shape {array.shape}.")
-    if not (np.isfinite(array).all() and (array >= 0).all() and array.any()):
-        raise ValueError("weights must be finite and not negative, and not all 0.")
+    check_weights(array)
     return np.asarray(array / array.max())
 
 

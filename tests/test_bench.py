@@ -208,6 +208,7 @@ def test_coverage_knows_the_population() -> None:
 
 def test_rank_law_quick(capsys: pytest.CaptureFixture[str]) -> None:
     assert rank_law.main(["--quick"]) == 0
+    assert rank_law.main(["--quick", "--tail"]) == 0
     (row,) = [line for line in capsys.readouterr().out.splitlines() if line.startswith("| 50 |")]
     ratios = [float(cell) for cell in row.strip("| ").split(" | ")[1:]]
     law = np.exp(log_probability(np.log(LEVELS), 50)) / LEVELS

@@ -116,9 +116,9 @@ class TestFile:
         columns = {column["name"]: column for column in embedded(render(page))["columns"]}
         assert columns["KB"]["help"] == "the <measure>"
         assert columns["KB"]["ordering"]
-        assert columns["p-value"]["probability"]
+        assert columns["p-value"]["smallest"] == 1e-12
         assert not columns["p-value"]["ordering"]
-        assert not columns["KB"]["probability"]
+        assert columns["KB"]["smallest"] is None
 
     def test_pictures_keep_their_resolution(self) -> None:
         seconds = [1_700_000_000.0 + i for i in range(50)]

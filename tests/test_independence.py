@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import itertools
 import math
+from typing import Any
 
 import jax
 import jax.numpy as jnp
@@ -286,12 +287,14 @@ class TestPermutations:
 
     def test_the_tail_goes_below_their_number(self, rng: np.random.Generator) -> None:
         a = rng.standard_normal(100)
-        b = a + 0.8 * rng.standard_normal(100)
-        found = independence_test(a, b, method="permutation")
-        law = independence_test(a, b)
+        noise = rng.standard_normal(100)
+        found = independence_test(a, a + 1.4 * noise, method="permutation")
+        law = independence_test(a, a + 1.4 * noise)
         assert found.source == "tail"
         assert found.pvalue < 1e-6
         assert np.log(found.pvalue) == pytest.approx(np.log(law.pvalue), rel=0.4)
+        certain = independence_test(a, a + 0.1 * noise, method="permutation")
+        assert (certain.source, certain.pvalue) == ("tail", pytest.approx(1e-8))
 
     def test_of_few_orders_or_few_of_them_there_is_no_tail(self, rng: np.random.Generator) -> None:
         assert independence_test(np.arange(9), np.arange(9)).pvalue >= 1 / math.factorial(9)
@@ -421,3 +424,28 @@ def test_many_pairs(monkeypatch: pytest.MonkeyPatch) -> None:
     expected = [fisher_log_pvalues(103, sum(x[i] & x[j]), sum(x[i]), sum(x[j])) for i, j in pairs]
     found = rank_tests.exact_log_pvalues([*x], pairs)
     np.testing.assert_allclose(found, expected, rtol=1e-12)
+
+
+@pytest.mark.parametrize("weighted", [False, True])
+@pytest.mark.parametrize(
+    "functions_of_c",
+    [
+        (lambda c: c, lambda c: c),
+        (np.square, np.exp),
+        (np.square, lambda c: np.sin(3 * c)),
+        (lambda c: c + 1e-9 * np.cos(1e6 * c), lambda c: 2 * c + 1),
+    ],
+)
+def test_functions_of_what_is_given_have_nothing_left_to_test(
+    functions_of_c: tuple[Any, Any], weighted: bool
+) -> None:
+    rng = np.random.default_rng(1301)
+    c = rng.uniform(-1, 1, 300)
+    a, b = (f(c) for f in functions_of_c)
+    weights = rng.uniform(0.5, 1.5, 300) if weighted else None
+    found = independence_test(a, b, given=c, weights=weights)
+    assert found == IndependenceTest(0.0, 1.0, "explained", (0, 0), 0.0)
+    noise = rng.normal(size=300)
+    tested = independence_test(a + 0.01 * noise, b + 0.01 * noise, given=c, weights=weights)
+    assert tested.source in ("signs", "tail")
+    assert tested.pvalue < 0.01

@@ -66,9 +66,15 @@ class TestWeights:
             np.testing.assert_allclose(same, value, atol=1e-6)
 
     @pytest.mark.parametrize("weights", [np.zeros(9), np.r_[-1.0, np.ones(8)], np.full(9, np.nan)])
-    def test_impossible_weights_give_nan(self, weights: np.ndarray) -> None:
+    def test_impossible_weights_are_refused_and_traced_ones_give_nan(
+        self, weights: np.ndarray
+    ) -> None:
         a, b = awkward_pair("normal", 9)
-        assert np.isnan(hgr_jax.kb(a, b, 2, 2, weights=weights))
+        for measure in (hgr_jax.kb, hgr_jax.kb_fit, hgr_jax.sk, hgr_jax.sk_fit, hgr_jax.hgr):
+            with pytest.raises(ValueError, match="finite and not negative, and not all 0"):
+                measure(a, b, weights=weights)
+        traced = jax.jit(lambda w: hgr_jax.kb(a, b, 2, 2, weights=w))(weights)
+        assert np.isnan(traced)
 
 
 def test_real_pairs_in_raw_units(communities_table: tuple[list[str], np.ndarray]) -> None:

@@ -184,11 +184,32 @@ def test_what_is_explained_has_no_value(rng: np.random.Generator) -> None:
     found = scan(x, h=2, k=2, given=hgr_jax.Given(0, degree=4))
     assert np.isnan(found.correlation[2, 3:]).all()
     assert np.isnan(found.pvalue[2, 3:]).all()
-    assert found.notes["x2"].startswith("is explained by what is given, or constant, on the rows")
+    assert found.skipped["x2"].startswith("a function of what is given")
     assert np.isfinite(found.correlation[3, 4])
-    lower = scan(x, h=2, k=2, given=hgr_jax.Given(0, degree=2), test=None)
-    assert np.isfinite(lower.correlation[2, 3])  # x0^4 is left
-    assert lower.degrees[2, 3, 0] == 1
+
+
+@pytest.mark.parametrize("of_c", [np.square, np.exp, lambda c: np.sin(3 * c), lambda c: -c])
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+def test_a_function_of_what_is_given_is_left_out(of_c: Any, dtype: Any) -> None:
+    rng = np.random.default_rng(1301)
+    c = rng.uniform(-1, 1, 300).astype(dtype)
+    noise = rng.normal(size=300)
+    table = {"x": of_c(c), "y": c**2 + noise / 2, "z": c - noise, "c": c}
+    table["x"][7] = np.nan
+    found = scan(table, given="c")
+    assert "a function of what is given" in found.skipped["x"]
+    assert found.used == ("y", "z")
+    assert len(found) == 1
+
+
+def test_what_is_nearly_a_function_of_what_is_given_is_tested() -> None:
+    rng = np.random.default_rng(1302)
+    c, noise, other = rng.uniform(-1, 1, (3, 300))
+    table = {"x": c**2 + 1e-4 * noise, "y": np.exp(c) + 1e-4 * noise, "z": other, "c": c}
+    found = scan(table, given="c")
+    assert set(found.skipped) == {"c"}
+    given_both = scan({**table, "sum": c**2 * other}, given=["c", "z"])
+    assert set(given_both.skipped) == {"c", "z", "sum"}
 
 
 def test_pvalues_are_those_of_the_test_of_each_pair(rng: np.random.Generator) -> None:

@@ -130,7 +130,7 @@ def test_columns_have_names_of_any_kind(names: Any, rng: np.random.Generator) ->
     x[:, 3] = rng.integers(0, 3, 90)
     table = pd.DataFrame(x)
     table.columns = names
-    one, two, _, few = table.columns
+    one, two, other, few = table.columns
     found = hgr_jax.scan(table, h=2, k=2, test=None)
     assert found[one, two].correlation == pytest.approx(1, abs=1e-5)
     assert found.fit(one, two).correlation == pytest.approx(1, abs=1e-5)
@@ -139,7 +139,8 @@ def test_columns_have_names_of_any_kind(names: Any, rng: np.random.Generator) ->
     assert 0 < found.influence(one, two).share < 1
     assert len(hgr_jax.scan(table, target=one, test=None)) == 3
     assert len(hgr_jax.scan(table, target=[one], among=[two], test=None)) == 1
-    assert len(hgr_jax.scan(table, given=one, test=None)) == 3
+    assert len(hgr_jax.scan(table, given=other, test=None)) == 3
+    assert str(two) in hgr_jax.scan(table, given=one, test=None).skipped  # a function of it
     weights = hgr_jax.scan(table, weights=table[few].to_numpy(), test=None)
     by_name = hgr_jax.scan(table, weights=few, test=None)
     assert str(few) not in by_name.names

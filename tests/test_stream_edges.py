@@ -107,7 +107,9 @@ def test_options_are_refused_before_the_rows_are_read(
 
 def test_what_is_no_table() -> None:
     polars = pytest.importorskip("polars")
-    with pytest.raises(TypeError, match="a table was expected; the Series is none"):
+    with pytest.raises(
+        TypeError, match=r"a table was expected; got a Series, a single column: .to_frame\(\)"
+    ):
         scan(polars.Series([1.0, 2.0, 3.0]))
 
 

@@ -161,7 +161,8 @@ def test_ranks_and_pvalues_are_those_of_the_table_where_the_sample_is_all_of_it(
     np.testing.assert_allclose(*logs, rtol=1e-3, atol=1e-3)
     other = whole.pvalue_source == "permutation"
     assert other.any()
-    assert (found.pvalue_source[other] == "sampled permutation").all()
+    # Tables of counts are the same; the law of other ranks is by permutation of a sample.
+    assert set(found.pvalue_source[other]) == {"permutation", "sampled permutation"}
     assert np.abs(found.pvalue[other] - whole.pvalue[other]).max() < 0.05
 
 

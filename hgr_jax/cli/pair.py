@@ -15,6 +15,7 @@ from numpy.typing import NDArray
 
 from hgr_jax._arrays import Floats
 from hgr_jax._optional import require
+from hgr_jax._texts import pvalue_as_text
 from hgr_jax.cli.inputs import check_numbers
 from hgr_jax.cli.options import ScanOptions
 from hgr_jax.cli.outputs import print_messages, save_picture, unused_path
@@ -27,7 +28,7 @@ from hgr_jax.measures import hgr_fit, kb, kb_fit, sk_fit, spearman
 from hgr_jax.measures.hgr import HGRFit
 from hgr_jax.plotting import plot_fit
 from hgr_jax.scanning.api import scan
-from hgr_jax.scanning.findings import pvalue_as_text, spearman_interval
+from hgr_jax.scanning.findings import spearman_interval
 from hgr_jax.scanning.remarks import ExaminedPair, RemarkFinder
 from hgr_jax.scanning.request import Categories
 from hgr_jax.scanning.result import Scan

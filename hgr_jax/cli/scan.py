@@ -13,7 +13,7 @@ import jax
 import numpy as np
 
 from hgr_jax._files import atomic_write, remove_file, written_together
-from hgr_jax._texts import counted, shortened
+from hgr_jax._texts import counted, pvalue_as_text, shortened
 from hgr_jax.cli.options import ScanOptions
 from hgr_jax.cli.outputs import (
     MAX_NAME_WIDTH,
@@ -28,7 +28,6 @@ from hgr_jax.scanning.findings import (
     FINDINGS,
     Findings,
     is_of_hgr,
-    pvalue_as_text,
 )
 from hgr_jax.scanning.html.page import write_html
 from hgr_jax.scanning.report import as_report, order_in_words

@@ -2,6 +2,8 @@
 
 * `independence`: `independence_test`, the test to begin with, by ranks;
 * `roys_root`: the law that HGR-KB follows for many rows of independent data;
+* `explained`: whether a variable is a function of others;
+* `level_tables`: the law of tables of counts, for few rows;
 * `permutation`: `permutation_test`, an exact test with any measure;
 * `intervals`: `corrected` values, `upper_bound`, a differentiable bound of the value in the
   population, and `adjust`, for many p-values at once;

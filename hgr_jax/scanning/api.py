@@ -130,6 +130,11 @@ def scan(
         names=names,
         execution=execution,
     )
+    if hasattr(table, "to_frame") and not hasattr(table, "columns"):
+        raise TypeError(
+            f"a table was expected; got a {type(table).__name__}, a single column: .to_frame()"
+            " makes a table of it, which takes a second column to scan."
+        )
     if reading is not None and not isinstance(table, str | Path):
         raise TypeError(f"reading is for the path of a file; got a {type(table).__name__}.")
     return scan_table(table, request, reading)

@@ -20,7 +20,14 @@ import numpy as np
 
 from hgr_jax._arrays import Floats
 from hgr_jax._checks import check_count
-from hgr_jax._texts import counted, first_names, grouped, html_table, shortened
+from hgr_jax._texts import (
+    counted,
+    first_names,
+    grouped,
+    html_table,
+    pvalue_as_text,
+    shortened,
+)
 from hgr_jax.core.fits import normal_quantile
 from hgr_jax.scanning.fits import HostPair, PairDetails
 from hgr_jax.scanning.missing_values import missing_remarks
@@ -236,15 +243,6 @@ def finding_cells(finding: Finding, longest: int) -> tuple[str, ...]:
         f"{finding.rows:,}",
         finding.remark,
     )
-
-
-def pvalue_as_text(value: float) -> str:
-    """Write a p-value, ``-`` for none."""
-    if math.isnan(value):
-        return "-"
-    if value < 1e-99:
-        return "<1e-99"
-    return f"{value:.3f}" if value >= 0.001 else f"{value:.0e}"
 
 
 def _without_nan(value: Any) -> Any:

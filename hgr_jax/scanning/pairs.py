@@ -9,12 +9,16 @@ from collections.abc import Iterable, Mapping, Sequence
 import numpy as np
 from numpy.typing import NDArray
 
-from hgr_jax._arrays import Integers
+from hgr_jax._arrays import Floats, Integers
+from hgr_jax.inference.explained import is_explained, polynomials_given
 from hgr_jax.scanning.request import Request, positions_of
 from hgr_jax.tables.columns import Columns, add_note
 
 IS_GIVEN = "it is given"
 """Reason why a given column is in no pair."""
+
+IS_EXPLAINED = "a function of what is given: nothing but rounding is left of it"
+"""Reason why a column that given columns explain is in no pair."""
 
 
 @dataclasses.dataclass(frozen=True)
@@ -179,4 +183,31 @@ def split_given(
             for each in others.categories
         )
         others = dataclasses.replace(others, numbers=numbers, categories=categories)
-    return dataclasses.replace(others, skipped=skipped, notes=notes), conditioning
+    others = dataclasses.replace(others, skipped=skipped, notes=notes)
+    return without_explained_numbers(others, conditioning, complete), conditioning
+
+
+def without_explained_numbers(
+    columns: Columns, conditioning: Columns, complete: NDArray[np.bool_]
+) -> Columns:
+    """Leave out numbers that are functions of the given columns, but for rounding."""
+    numbers = np.asarray(columns.numbers, np.float64)
+    given = np.asarray(conditioning.numbers, np.float64)
+    codes = [category.codes for category in conditioning.categories]
+    bases: dict[bytes, Floats] = {}
+    kept = np.ones(numbers.shape[1], bool)
+    for place, x in enumerate(numbers.T):
+        rows = complete & np.isfinite(x)
+        key = np.packbits(rows).tobytes()
+        if key not in bases:
+            levels = [c[rows, None] == np.unique(c[rows])[1:] for c in codes]
+            indicators = np.concatenate([np.zeros((rows.sum(), 0)), *levels], axis=1)
+            bases = {key: polynomials_given(given[rows], indicators)}
+        kept[place] = not is_explained(x[rows], bases[key])
+    names = [columns.names[position] for position in columns.number_positions[~kept]]
+    return dataclasses.replace(
+        columns,
+        numbers=np.asarray(columns.numbers)[:, kept],
+        number_positions=columns.number_positions[kept],
+        skipped=columns.skipped | dict.fromkeys(names, IS_EXPLAINED),
+    )

@@ -24,7 +24,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from hgr_jax._arrays import Floats, Integers, in_unit
-from hgr_jax._texts import counted
+from hgr_jax._texts import counted, pvalue_as_text
 from hgr_jax.core.host.linalg import top_singular_values
 from hgr_jax.core.host.ranks import ranks
 from hgr_jax.core.kernels import Indicators
@@ -330,7 +330,7 @@ class RemarkFinder:
             return
         left = examined.pair.restricted(self.copies.remaining[examined.pair.rows])
         pvalue = pvalue_of(left)
-        text = f"{left.value:.3f} (p = {pvalue:.2g}) without copies of rows"
+        text = f"{left.value:.3f} (p = {pvalue_as_text(pvalue)}) without copies of rows"
         yield Remark("copies", text, not pvalue <= 0.05)
 
     def _on_order(self, examined: ExaminedPair) -> Iterator[Remark]:

@@ -16,7 +16,7 @@ from hgr_jax._archive import load_archive, save_archive
 from hgr_jax._arrays import Floats, Integers
 from hgr_jax._checks import check_choice, check_count
 from hgr_jax._optional import require
-from hgr_jax._texts import counted, html_table, near_matches, shortened
+from hgr_jax._texts import counted, html_table, near_matches, pvalue_as_text, shortened
 from hgr_jax.core.fits import KBFit
 from hgr_jax.core.host.ranks import ranks
 from hgr_jax.measures.hgr import HGRFit
@@ -158,7 +158,7 @@ def pairs_as_html(title: str, pairs: Sequence[Any]) -> str:
         (
             *(shortened(name, SHOWN_LETTERS) for name in (pair.a, pair.b)),
             *(_in_cell(value, ".3f") for value in (pair.correlation, pair.pearson)),
-            _in_cell(pair.adjusted_pvalue, ".2g"),
+            pvalue_as_text(pair.adjusted_pvalue),
             f"{pair.n_obs:,}",
         )
         for pair in pairs

@@ -1,8 +1,8 @@
 """P-values of many pairs, each by a method that is reliable for it.
 
-``"auto"`` tests two numbers by ranks (`rank_tests`), a pair with a category by the law of Roy's
-largest root where it holds, and all other pairs by permutations of ranks; given other columns, all
-pairs by random signs.
+``"auto"`` tests two numbers by ranks (`rank_tests`), a pair with a category by Roy's law or by its
+table of counts (`level_tests`), and all other pairs by permutations of ranks; given other columns,
+all pairs by random signs.
 """
 
 from __future__ import annotations
@@ -20,15 +20,10 @@ from numpy.typing import NDArray
 from hgr_jax._arrays import Floats, Integers
 from hgr_jax.inference import roys_root
 from hgr_jax.inference.permutation import permutation_test
-from hgr_jax.inference.roys_root.law import (
-    ColumnMoments,
-    is_valid,
-    moments_of_levels,
-    moments_of_ranks,
-)
 from hgr_jax.measures import kb
-from hgr_jax.scanning.features import Estimates, Features, Kernels
-from hgr_jax.scanning.rank_tests import MIN_PIVOT, RankResults
+from hgr_jax.scanning.features import Estimates, Features
+from hgr_jax.scanning.level_tests import LevelTests
+from hgr_jax.scanning.rank_tests import RankResults
 from hgr_jax.scanning.request import Measure, Test
 from hgr_jax.scanning.resampling import permutation_null, sign_tests
 from hgr_jax.scanning.table import Table
@@ -113,16 +108,17 @@ def test_pairs(
     if test.kind == "auto" and not kernels.single:
         by_law = usable & categories.any(axis=1) & of_ranks.varies
         if by_law.any():
-            by_law[by_law] = _law_holds(table, kernels.of_ranks(), by_law)
-            by_law &= of_ranks.pivot >= MIN_PIVOT
-    else:
-        by_law = usable & (test.kind == "asymptotic")
-    if by_law.any():
-        tested = (values if test.kind == "asymptotic" else of_ranks).select(by_law)
-        log_p = roys_root.log_survival(tested.statistic, rows[by_law], *tested.degrees.T)
-        plain = (test.kind == "asymptotic") | categories[by_law].all(axis=1)
-        source = np.where(plain, SOURCES.index("asymptotic"), SOURCES.index("rank"))
-        tests.set_law(by_law, log_p, source)
+            levels = LevelTests(table, of_ranks, rows, by_law)
+            levels.test_exactly()
+            levels.test_tables(test.random_key)
+            has_law = ~np.isnan(levels.log_p)
+            by_law[by_law] = has_law
+            source = np.array([SOURCES.index(name) for name in levels.source[has_law]], np.int8)
+            tests.set_law(by_law, levels.log_p[has_law], source)
+    elif test.kind == "asymptotic" and usable.any():
+        tested = values.select(usable)
+        log_p = roys_root.log_survival(tested.statistic, rows[usable], *tested.degrees.T)
+        tests.set_law(usable, log_p, SOURCES.index("asymptotic"))
     without_law = usable & (tests.source == 0)
     if without_law.any() and test.kind != "asymptotic":
         of_values = (test.kind == "permutation" or kernels.single) and not kernels.ranked
@@ -132,23 +128,6 @@ def test_pairs(
         if not table.complete:
             tests.source[without_law] = SOURCES.index(SAMPLED)
     return tests
-
-
-def _law_holds(table: Table, kernels: Kernels, chosen: NDArray[np.bool_]) -> NDArray[np.bool_]:
-    """Return whether Roy's law holds for each of the chosen pairs, which have a category."""
-    features, pairs = table.in_ranks, table.pairs[chosen]
-
-    def shape_of(column: int) -> ColumnMoments:
-        values = features.values(column)
-        if column < features.n_numeric:
-            _, counts = np.unique(values[~np.isnan(values)], return_counts=True)
-            return moments_of_ranks(counts, kernels.largest)
-        levels = features.levels[column - features.n_numeric]
-        return moments_of_levels(np.bincount(values[values >= 0], minlength=levels))
-
-    moments = {int(column): shape_of(int(column)) for column in np.unique(pairs)}
-    first, second = ([moments[i] for i in side.tolist()] for side in pairs.T)
-    return is_valid(first, second, table.heaviest_rows()[chosen])
 
 
 def _permute(

@@ -2,7 +2,8 @@
 
 * `log_survival`, `survival`, `quantile`, `mean`: the law itself, exact into the far tail;
 * `log_survival_of_many`: `log_survival` at very many values, by interpolation;
-* `is_valid`: for which pairs of columns the law holds.
+* `is_valid`: for which pairs of columns the law holds;
+* `log_errors`, `tail_corrections`: by how much it errs in its tail.
 
 The law holds for many rows, whatever the features.  How many rows are enough depends on these:
 under independence the entries of the matrix of cross moments have skewness of the order of
@@ -474,12 +475,43 @@ def is_valid(
     ``rows (N,)`` is the number of rows where both are present; with weights, ``sum w^2 / max w^2``,
     which makes neither moment too small.
     """
-
-    def values(shapes: list[ColumnMoments], name: str) -> Floats:
-        return np.array([getattr(shape, name) for shape in shapes], np.float64)
-
     rows = np.maximum(np.asarray(rows, np.float64), 1)
-    skewness = np.sqrt(values(first, "skewness") * values(second, "skewness") / rows)
-    reach = np.sqrt(values(first, "reach") * values(second, "reach") / rows)
-    variance = rows * values(first, "two_valued") * values(second, "two_valued")
+    skewness = np.sqrt(_moment_products(first, second, "skewness") / rows)
+    reach = np.sqrt(_moment_products(first, second, "reach") / rows)
+    variance = rows * _moment_products(first, second, "two_valued")
     return (skewness <= MAX_SKEWNESS) & (reach <= MAX_REACH) & (variance >= MIN_CELL_VARIANCE)
+
+
+def log_errors(
+    first: list[ColumnMoments], second: list[ColumnMoments], rows: Floats, statistic: Floats
+) -> Floats:
+    """Return about how much the logarithm of a p-value by the law errs, at the most.
+
+    The terms of third and fourth order in t = sqrt(n) statistic, which grow into the tail:
+    t^3 sqrt(S_a S_b / n) / 6 + t^4 / (8 n).
+    """
+    t = np.sqrt(rows) * statistic
+    return t**3 * np.sqrt(_moment_products(first, second, "skewness") / rows) / 6 + t**4 / (
+        8 * rows
+    )
+
+
+def tail_corrections(
+    first: list[ColumnMoments], second: list[ColumnMoments], rows: Floats, log_p: Floats
+) -> Floats:
+    """Return what to add to the logarithm of a p-value of functions of ranks beside a category.
+
+        0.023 sqrt(L_a L_b / n) (log p + 3)^2,   of log p between -20 and -3, beyond a line
+
+    a fit to p-values of 30 to 300 rows: corrected ones of 1e-5 are within a factor of 3 of those
+    by permutation in 9 of 10 cases, and less often below them than above.
+    """
+    depth = np.clip(-3 - log_p, 0, 17)
+    beyond = np.maximum(-20 - log_p, 0)
+    reach = np.sqrt(_moment_products(first, second, "reach") / rows)
+    return np.minimum(0.023 * reach * (depth**2 + 2 * depth * beyond), np.maximum(-log_p, 0))
+
+
+def _moment_products(first: list[ColumnMoments], second: list[ColumnMoments], name: str) -> Floats:
+    one, other = (np.array([getattr(m, name) for m in side], float) for side in (first, second))
+    return one * other

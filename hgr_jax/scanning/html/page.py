@@ -16,7 +16,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from hgr_jax._files import atomic_write
-from hgr_jax._texts import counted
+from hgr_jax._texts import SMALLEST_PVALUE, counted
 from hgr_jax.scanning.findings import FINDING_HEADERS, Finding, finding_cells
 
 TABLE_DIGITS = 6
@@ -251,7 +251,7 @@ def _page(report: HtmlPage) -> dict[str, Any]:
             column
             | {
                 "help": report.explanations.get(column["name"], ""),
-                "probability": column["name"] in report.probabilities,
+                "smallest": SMALLEST_PVALUE if column["name"] in report.probabilities else None,
                 "ordering": column["name"] == report.ordered_by,
             }
             for column in _table_columns(report.columns, report.rows)

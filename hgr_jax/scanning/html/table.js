@@ -19,8 +19,8 @@ const table = (() => {
   let pair = null; // names of a pair; one name twice stands for all pairs of that column
 
   // The first click on a header brings the strongest to the top, or the first name.
-  function strongest({ levels, probability }) {
-    return levels || probability ? 1 : -1;
+  function strongest({ levels, smallest }) {
+    return levels || smallest ? 1 : -1;
   }
 
   function mark() {
@@ -95,7 +95,7 @@ const table = (() => {
       return td;
     }
     const text = column.integer && value !== null ? integers.format(value)
-      : column.probability && value !== null && value < 1e-99 ? "<1e-99" : decimals(value);
+      : value !== null && value < column.smallest ? `<${column.smallest}` : decimals(value);
     return element("td", { class: "number", title: value ?? "none" }, text);
   }
 

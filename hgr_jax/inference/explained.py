@@ -1,0 +1,55 @@
+"""Whether a variable is a function of others, to the digits that there are.
+
+What is left of it is rounding, and says nothing of a dependence given the others.
+"""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+from numpy.polynomial import chebyshev
+
+from hgr_jax._arrays import Floats
+from hgr_jax.core.kernels import monomial_exponents
+
+ROUNDING_SHARE = 1e-7
+"""Largest standard deviation of what is left that counts as rounding, as a share of the total."""
+
+LARGEST_DEGREE, MOST_PRODUCTS, ROWS_PER_PRODUCT = 30, 200, 4
+"""Largest degree of the polynomials, largest number of their products, and smallest number of rows
+for each."""
+
+
+def polynomials_given(numbers: Floats, indicators: Floats) -> Floats:
+    """Return an orthonormal basis ``(n, r)`` of polynomials of ``numbers (n, p)``, and indicators.
+
+    Products of Chebyshev polynomials, of as large a total degree as the rows allow.
+    """
+    rows, count = numbers.shape
+    parts = [np.ones((rows, 1)), indicators.reshape(rows, -1)]
+    if count:
+        most = min(MOST_PRODUCTS, rows / ROWS_PER_PRODUCT)
+        degrees = range(1, LARGEST_DEGREE + 1)
+        affordable = (d for d in degrees if math.comb(count + d, d) <= most)
+        degree = max(affordable, default=1)
+        middle = (numbers.max(axis=0) + numbers.min(axis=0)) / 2
+        half = np.ptp(numbers, axis=0) / 2
+        unit = (numbers - middle) / np.where(half > 0, half, 1)
+        factors = np.moveaxis(chebyshev.chebvander(unit, degree), -1, 0)
+        powers = np.array(monomial_exponents(count, degree))
+        parts += [np.prod(factors[power, :, np.arange(count)], axis=0)[:, None] for power in powers]
+    return np.linalg.qr(np.concatenate(parts, axis=1))[0]
+
+
+def is_explained(x: Floats, basis: Floats) -> bool:
+    """Return whether ``x (n,)`` is a combination of ``basis (n, r)``, but for rounding."""
+    if basis.shape[1] * 2 > len(x):
+        return False
+    scale = np.max(np.abs(x), initial=0)
+    if not scale:
+        return False
+    x = x / scale - np.mean(x / scale)
+    residual = x - basis @ (basis.T @ x)
+    residual -= basis @ (basis.T @ residual)
+    return bool(np.linalg.norm(residual) <= ROUNDING_SHARE * np.linalg.norm(x))

@@ -1,0 +1,208 @@
+"""The law of the largest correlation of two columns of few levels, given how often each occurs.
+
+Columns of R and C levels have a table of counts T ``(R, C)``.  With functions f ``(p, R)`` and g
+``(q, C)`` of the levels, orthonormal on the rows of each column, the statistic is the top singular
+value of f T g^T / n.  Of independent columns all orders of the rows are equally likely, so that a
+table has the probability
+
+    P(T) = prod_i r_i! prod_j c_j! / (n! prod_ij T_ij!),        r, c the counts of the levels.
+
+* `log_pvalues` draws random tables, until 10 of them reach the statistic: few where log
+  P(statistic' >= statistic) is large;
+* `log_pvalue_of_all_tables` adds up all tables, where they are few;
+* `log_tail_of_merged_levels` is what two columns of two values reach, made of some levels of either
+  side and of the others.  Rare levels give these tails that no law for many rows has.
+
+Source: Besag & Clifford, "Sequential Monte Carlo p-values" (1991); Patefield, "Algorithm AS 159"
+(1981).
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import functools
+from collections.abc import Sequence
+
+import numpy as np
+from scipy import special
+
+from hgr_jax._arrays import Floats, Integers
+from hgr_jax.core.host.linalg import top_singular_values
+from hgr_jax.inference.independence import two_sided_log_tails
+
+EXCEEDANCES = 10
+"""Number of random tables that reach the statistic after which no more are drawn."""
+
+FIRST_DRAWS, LARGEST_DRAWS = 50, 12_800
+"""Number of random tables that are drawn first, and the largest number."""
+
+MAX_TABLES = 20_000
+"""Largest number of tables that are enumerated."""
+
+MAX_MERGED_LEVELS = 6
+"""Largest number of levels all subsets of which are merged; of more levels, single ones are."""
+
+TIES = 1e-9
+"""Relative difference below which two statistics count as equal."""
+
+CELLS_AT_ONCE = 2**21
+"""Number of cells of the tables that are drawn at a time."""
+
+
+@dataclasses.dataclass(frozen=True)
+class LevelPair:
+    """Two columns of few levels.
+
+    Attributes:
+      f, g: ``(p, R)`` and ``(q, C)``, functions of the levels, orthonormal on the rows.
+      table: ``(R, C)``, numbers of rows of both levels.
+    """
+
+    f: Floats
+    g: Floats
+    table: Integers
+
+    @functools.cached_property
+    def counts(self) -> tuple[Integers, Integers]:
+        """The numbers of rows of the levels, ``(R,)`` and ``(C,)``."""
+        return self.table.sum(axis=1), self.table.sum(axis=0)
+
+    @functools.cached_property
+    def rows(self) -> int:
+        """The number of rows."""
+        return int(self.table.sum())
+
+    def moments(self, tables: Integers) -> Floats:
+        """Return the moments ``(p, q, N)`` of tables ``(N, R, C)``."""
+        return np.moveaxis(np.matmul(np.matmul(self.f, tables), self.g.T), 0, -1) / self.rows
+
+    @functools.cached_property
+    def threshold(self) -> float:
+        """The smallest value that counts as reaching the statistic."""
+        return float(top_singular_values(self.moments(self.table[None]))[0]) * (1 - TIES)
+
+
+@functools.lru_cache(maxsize=4096)
+def functions_of_counts(counts: tuple[int, ...]) -> Floats:
+    """Return orthonormal functions ``(R - 1, R)`` of levels with so many rows."""
+    roots = np.sqrt(np.array(counts) / sum(counts))
+    basis = np.linalg.qr(np.column_stack([roots, np.eye(len(counts))[:, :-1]]))[0]
+    return (basis[:, 1:] / roots[:, None]).T
+
+
+def log_pvalues(pairs: Sequence[LevelPair], generator: np.random.Generator) -> Floats:
+    """Return log p-values ``(N,)`` by random tables; NaN where too few reach the statistic."""
+    log_p = np.full(len(pairs), np.nan)
+    shapes: dict[tuple[int, ...], list[int]] = {}
+    for place, pair in enumerate(pairs):
+        shapes.setdefault((*pair.f.shape, *pair.g.shape), []).append(place)
+    for places in shapes.values():
+        log_p[places] = _by_random_tables([pairs[place] for place in places], generator)
+    return log_p
+
+
+def random_tables(
+    rows: Integers, columns: Integers, count: int, generator: np.random.Generator
+) -> Integers:
+    """Draw tables ``(N, count, R, C)`` with the sums ``rows (N, R)`` and ``columns (N, C)``."""
+    shape = len(rows), count
+    tables = np.zeros((*shape, rows.shape[1], columns.shape[1]), np.int64)
+    available = np.broadcast_to(rows[:, None], (*shape, rows.shape[1])).copy()
+    for j in range(columns.shape[1] - 1):
+        wanted = np.broadcast_to(columns[:, None, j], shape).copy()
+        others = available.sum(axis=2)
+        for i in range(rows.shape[1] - 1):
+            others -= available[..., i]
+            drawn = generator.hypergeometric(available[..., i], others, wanted)
+            tables[..., i, j] = drawn
+            wanted -= drawn
+        tables[..., -1, j] = wanted
+        available -= tables[..., j]
+    tables[..., -1] = available
+    return tables
+
+
+def _by_random_tables(pairs: list[LevelPair], generator: np.random.Generator) -> Floats:
+    """Return log p-values of pairs of one shape; NaN where too few tables reach the statistic."""
+    f, g = np.stack([pair.f for pair in pairs]), np.stack([pair.g for pair in pairs])
+    rows, columns = (np.stack([pair.counts[side] for pair in pairs]) for side in (0, 1))
+
+    def values(chosen: Integers, tables: Integers) -> Floats:
+        m = np.matmul(np.matmul(f[chosen, None], tables), g[chosen, None].swapaxes(2, 3))
+        flat = np.moveaxis(m.reshape(-1, *m.shape[2:]), 0, -1)
+        total = rows[chosen].sum(axis=1).repeat(tables.shape[1])
+        return top_singular_values(flat / total).reshape(len(chosen), -1)
+
+    active = np.arange(len(pairs))
+    least = values(active, np.stack([pair.table for pair in pairs])[:, None]) * (1 - TIES)
+    log_p, reached = np.full(len(pairs), np.nan), np.zeros((len(pairs), 1), np.intp)
+    drawn, size, cells = 0, FIRST_DRAWS, f.shape[2] * g.shape[2]
+    while len(active) and drawn < LARGEST_DRAWS:
+        at_once = max(1, CELLS_AT_ONCE // (size * cells))
+        for start in range(0, len(active), at_once):
+            part = active[start : start + at_once]
+            tables = random_tables(rows[part], columns[part], size, generator)
+            reached_by = reached[part] + np.cumsum(values(part, tables) >= least[part], axis=1)
+            reached[part] = reached_by[:, -1:]
+            enough = reached_by[:, -1] >= EXCEEDANCES
+            count = drawn + 1 + np.argmax(reached_by >= EXCEEDANCES, axis=1)
+            log_p[part[enough]] = np.log(EXCEEDANCES / count[enough])
+        drawn, size = drawn + size, drawn + size
+        active = active[np.isnan(log_p[active])]
+    return log_p
+
+
+def log_pvalue_of_all_tables(pair: LevelPair) -> float | None:
+    """Return the log p-value from all tables; None if there are too many."""
+    available, log_p = pair.counts[0][None], np.zeros(1)
+    m = np.zeros((1, len(pair.f), len(pair.g)))
+    for j, count in enumerate(pair.counts[1]):
+        wanted = np.full(len(available), count)
+        for i in range(len(pair.f[0])):
+            # The number of rows of both levels, from as many as must be to as many as can be.
+            low = np.maximum(wanted - available[:, i + 1 :].sum(axis=1), 0)
+            choices = np.minimum(available[:, i], wanted) - low + 1
+            if choices.sum() > MAX_TABLES:
+                return None
+            each = np.repeat(np.arange(len(choices)), choices)
+            both = np.arange(len(each)) - (np.cumsum(choices) - choices - low)[each]
+            available, wanted = available[each], wanted[each] - both
+            available[:, i] -= both
+            log_p = log_p[each] - special.gammaln(both + 1)
+            m = m[each] + both[:, None, None] * np.outer(pair.f[:, i], pair.g[:, j])
+    values = top_singular_values(np.moveaxis(m, 0, -1) / pair.rows)
+    constant = sum(special.gammaln(counts + 1).sum() for counts in pair.counts)
+    constant -= special.gammaln(pair.rows + 1)
+    return min(float(special.logsumexp(log_p[values >= pair.threshold]) + constant), 0.0)
+
+
+def log_tail_of_merged_levels(
+    counts: tuple[tuple[int, ...], tuple[int, ...]], statistic: float
+) -> float:
+    """Return the log of the sum of P(|phi| >= statistic) over all pairs of merged levels.
+
+    phi is the correlation of the indicators of some levels of both sides.  A row of both less than
+    that takes counts too, times what the other levels have to make up for.
+    """
+    rows = sum(counts[0])
+    sides = _merged(counts[0])[:, None], _merged(counts[1])
+    ones, others = np.broadcast_arrays(*sides)
+    variance = 1.0 * ones * (rows - ones) * others * (rows - others)
+    least = statistic * (1 - TIES) * np.sqrt(variance)
+    tails = []
+    # One row of both less, and other levels make up for it, as chi-squared of large values.
+    for far in (least, np.maximum(least - rows, 0)):
+        phi = np.minimum(far / np.sqrt(variance), statistic)
+        missing = rows * (statistic**2 - phi**2) / 2
+        tails.append(two_sided_log_tails(rows, far, ones, others) - missing)
+    return float(special.logsumexp(tails))
+
+
+@functools.lru_cache(maxsize=4096)
+def _merged(counts: tuple[int, ...]) -> Integers:
+    """Return the numbers of rows of subsets of the levels, without their complements."""
+    levels = len(counts)
+    if levels > MAX_MERGED_LEVELS:
+        return np.array(counts)
+    chosen = np.arange(1, 2 ** (levels - 1))  # the last level is in the complement
+    return (chosen[:, None] >> np.arange(levels - 1) & 1) @ np.array(counts[:-1])
