@@ -179,6 +179,52 @@ def as_host_weights(weights: ArrayLike | None, rows: int) -> NDArray[np.float64]
     return np.asarray(array / array.max())
 
 
+MAX_REPEATED_ROWS = 10**7
+"""Largest sum of counts of rows."""
+
+
+def as_repeats(counts: Any, rows: int) -> NDArray[np.intp]:
+    """Return the positions of rows, each as often as its count says.
+
+    Raises:
+      TypeError, ValueError: unless ``counts`` are ``(rows,)`` whole numbers, not negative and not
+        all 0, with a sum of at most `MAX_REPEATED_ROWS`.
+    """
+    if isinstance(counts, jax.core.Tracer):
+        raise TypeError("counts are of concrete data: repeat the rows before tracing.")
+    try:
+        array = np.asarray(counts, np.float64)
+    except (TypeError, ValueError):
+        raise TypeError("counts must be whole numbers; some are missing, or no numbers.") from None
+    if array.shape != (rows,):
+        raise ValueError(f"counts must have shape ({rows},); got shape {array.shape}.")
+    if not (np.isfinite(array).all() and (array >= 0).all() and (array % 1 == 0).all()):
+        wrong = array[~(np.isfinite(array) & (array >= 0) & (array % 1 == 0))][0]
+        raise ValueError(f"counts must be whole numbers of at least 0; got {wrong:g}.")
+    if not 0 < array.sum() <= MAX_REPEATED_ROWS:
+        raise ValueError(
+            f"counts must add up to 1 to {MAX_REPEATED_ROWS:,} rows; got {array.sum():,.0f}: take a"
+            " sample of the rows, or weights, which need no rows of their own."
+        )
+    return np.repeat(np.arange(rows), array.astype(np.intp))
+
+
+def look_like_counts(weights: NDArray[Any]) -> bool:
+    """Return whether weights are whole numbers, some above 1."""
+    return bool((weights % 1 == 0).all() and (weights > 1).any() and np.ptp(weights) > 0)
+
+
+def rows_at(x: Any, order: NDArray[np.intp]) -> Any:
+    """Return a column (an array, a list, a series) at the rows of ``order``; None for None."""
+    if x is None:
+        return None
+    if hasattr(x, "iloc"):
+        return x.iloc[order].reset_index(drop=True)
+    if isinstance(x, Array):
+        return jax.device_put(np.asarray(x)[order])
+    return x[order] if hasattr(x, "dtype") else np.asarray(x)[order]
+
+
 def as_estimate(measure: Any, a: Array, b: Array, options: dict[str, Any]) -> Array:
     """Return ``measure(a, b, **options)``, which must be one number."""
     if not callable(measure):

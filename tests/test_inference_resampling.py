@@ -97,7 +97,8 @@ def by_definition(p: list[float], method: str) -> list[float]:
         elif method == "holm":
             value = max(p[order[j]] * (m - j) for j in range(place + 1))
         else:
-            value = min(p[order[j]] * m / (j + 1) for j in range(place, m))
+            factor = sum(1 / (j + 1) for j in range(m)) if method == "by" else 1
+            value = min(p[order[j]] * m * factor / (j + 1) for j in range(place, m))
         result[i] = min(value, 1.0)
     return result
 

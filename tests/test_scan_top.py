@@ -380,3 +380,20 @@ def test_command_that_keeps_none(tmp_path: Path, capsys: pytest.CaptureFixture[s
     out = ["--out", str(tmp_path / "out")]
     assert main(["scan", str(tmp_path / "few.csv"), "--keep", "3", "--sort", "excess", *out]) == 0
     assert "no pair could be ranked, and none is kept" in capsys.readouterr().out
+
+
+def test_a_false_discovery_rate_whatever_depends_on_what() -> None:
+    x = np.random.default_rng(2).normal(size=(100, 12))
+    x[:, 1] += x[:, 0]
+    test = hgr_jax.Test(fdr="by")
+    plain, found, first = scan(x), scan(x, test=test), scan(x, test=test, top=20)
+    factor = np.sum(1 / np.arange(1, 67))
+    pairs = tuple(found.pairs.T)
+    expected = np.minimum(plain.adjusted_pvalue[0, 1] * factor, 1)
+    assert found.adjusted_pvalue[0, 1] == pytest.approx(expected)
+    assert (found.adjusted_pvalue[pairs] >= plain.adjusted_pvalue[pairs]).all()
+    kept = first["x0", "x1"]
+    assert kept.adjusted_pvalue == pytest.approx(expected, rel=1e-3)
+    assert (found.settings["fdr"], plain.settings["fdr"]) == ("by", "bh")
+    with pytest.raises(ValueError, match="fdr must be one of 'bh', 'by'"):
+        hgr_jax.Test(fdr="holm")

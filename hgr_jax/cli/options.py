@@ -95,6 +95,9 @@ class ScanOptions:
     given: Sequence[str] = _columns_option(
         "remove what this column explains; may be given several times"
     )
+    counts: str | None = _option(
+        None, "the column that says how often each row occurred", str, metavar="COLUMN"
+    )
     categories: Sequence[str] = _columns_option(
         "a column of numbers to read as a category; may be given several times"
     )

@@ -54,6 +54,7 @@ def _request_of(options: ScanOptions) -> Request:
         "rank_kb" if options.rank else None,
         target=list(options.target) or None,
         given=list(options.given) or None,
+        counts=options.counts,
         test=Test("auto", options.permutations, key),
         categories=Categories(
             options.categories, missing="level" if options.missing_level else None
@@ -65,8 +66,9 @@ def _request_of(options: ScanOptions) -> Request:
 
 def report_file(path: Path, settings: ScanOptions, folder: Path, reading: Reading) -> None:
     """Scan a file, print a ranked table, and write all pairs to a folder."""
+    counts = () if settings.counts is None else (settings.counts,)
     if reading.columns:
-        reading = dataclasses.replace(reading, columns=(*reading.columns, *settings.given))
+        reading = dataclasses.replace(reading, columns=(*reading.columns, *settings.given, *counts))
     title = path.name if str(path) != "-" else "standard input"
     report_scan(path, title, settings, folder, reading)
 

@@ -33,7 +33,16 @@ from jax import Array
 from scipy import special
 
 from hgr_jax._arrays import Floats, Integers
-from hgr_jax._checks import as_given, as_host_weights, as_key, as_pair, check_choice, check_count
+from hgr_jax._checks import (
+    as_given,
+    as_host_weights,
+    as_key,
+    as_pair,
+    as_repeats,
+    check_choice,
+    check_count,
+    rows_at,
+)
 from hgr_jax.core.host.linalg import residuals, top_singular_values
 from hgr_jax.core.host.ranks import (
     RankedColumn,
@@ -107,6 +116,7 @@ def independence_test(
     b: npt.ArrayLike,
     *,
     weights: npt.ArrayLike | None = None,
+    counts: npt.ArrayLike | None = None,
     given: npt.ArrayLike | None = None,
     given_degree: int | None = None,
     method: str = "auto",
@@ -141,6 +151,8 @@ def independence_test(
     Args:
       a, b: real arrays ``(n,)``.
       weights: non-negative observation weights ``(n,)`` or None; a row of weight 0 is dropped.
+      counts: how often each row occurred, whole numbers ``(n,)``, or None: the test is that of the
+        repeated rows.
       given: c, ``(n,)`` or several columns ``(n, p)``, or None.
       given_degree: int, at least 1: of c enter the products of functions the sum of whose positions
         is up to this; None for the largest up to 8 with 20 rows for each product.
@@ -172,6 +184,9 @@ def independence_test(
       >>> found.degrees, found.source, found.pvalue < 1e-20
       ((8, 2), 'rank', True)
     """
+    if counts is not None:
+        order = as_repeats(counts, len(np.asarray(a)))
+        a, b, weights, given = (rows_at(x, order) for x in (a, b, weights, given))
     as_pair(a, b, max_ndim=1, warn=False)
     check_choice("method", method, TEST_METHODS)
     count = check_count("permutations", permutations)

@@ -31,11 +31,13 @@ from hgr_jax._arrays import as_dtype, is_traced
 from hgr_jax._checks import (
     as_pair,
     as_real_array,
+    as_repeats,
     as_weights,
     check_count,
     check_indexes,
     check_level,
     one_or_pair,
+    rows_at,
 )
 from hgr_jax.core.fits import TransformedPair, check_single, standard_error
 from hgr_jax.core.linalg import factorise, half_lower, matmul
@@ -81,6 +83,7 @@ def hgr(
     b: ArrayLike,
     *,
     weights: ArrayLike | None = None,
+    counts: ArrayLike | None = None,
     degrees: int | tuple[int, int] | None = None,
     neighbours: int = 1,
 ) -> Array:
@@ -98,6 +101,8 @@ def hgr(
         read as a column of `scan`, which pools rare levels, and takes texts of dates for dates.
       weights: non-negative weights of the rows ``(n,)``, traced, or None.  Only ratios matter; a
         row of weight 0 counts as dropped, even if it holds NaN.
+      counts: how often each row occurred, whole numbers ``(n,)``, concrete, or None: the value is
+        that of the repeated rows.
       degrees: numbers of functions, static: one, or a pair (of a, of b).  None for an average over
         the numbers, by how well the data support each.  For numbers only.
       neighbours: for derivatives only, static: the number of rows below and above a row over which
@@ -137,6 +142,7 @@ def hgr(
       1.000
     """
     sizes, neighbours = _checked_degrees(degrees), check_count("neighbours", neighbours)
+    a, b, weights = _counted(a, b, weights, counts)
     x, y = _read_pair(a, b, weights)
     if not (isinstance(x, Array) and isinstance(y, Array)):
         from hgr_jax.measures._levels import hgr_with_levels  # numbers do without its imports
@@ -154,6 +160,7 @@ def hgr_fit(
     b: ArrayLike,
     *,
     weights: ArrayLike | None = None,
+    counts: ArrayLike | None = None,
     degrees: int | tuple[int, int] | None = None,
 ) -> HGRFit:
     """Fit HGR: its estimate, an interval, and the transformations of the best numbers of functions.
@@ -161,7 +168,7 @@ def hgr_fit(
     Degenerate data, cost and source as in `hgr`, whose value is the ``correlation`` of the result.
 
     Args:
-      a, b, weights, degrees: as in `hgr`, but no categories.
+      a, b, weights, counts, degrees: as in `hgr`, but no categories.
 
     Returns:
       An `HGRFit`.  With ``weights`` its interval, p-value and ``rows`` are of the effective number
@@ -178,6 +185,7 @@ def hgr_fit(
       1.000 1.000
     """
     sizes = _checked_degrees(degrees)
+    a, b, weights = _counted(a, b, weights, counts)
     x, y = _read_pair(a, b, weights)
     if not (isinstance(x, Array) and isinstance(y, Array)):
         raise TypeError(
@@ -189,6 +197,17 @@ def hgr_fit(
     fit: HGRFit = _estimate_of_ranks(x, y, w, degrees=sizes, neighbours=1, fit=True)
     f, g = (side.of_rows(rows) for side in (fit.f, fit.g))
     return dataclasses.replace(fit, f=f, g=g)
+
+
+def _counted(a: Any, b: Any, weights: Any, counts: Any) -> tuple[Any, Any, Any]:
+    """Return both variables and their weights with each row as often as it occurred."""
+    if counts is None:
+        return a, b, weights
+    if is_traced(a, b, weights, counts):
+        raise TypeError("counts are of concrete data: repeat the rows before tracing.")
+    check_indexes("a", a, "counts", counts)
+    order = as_repeats(counts, len(a))
+    return rows_at(a, order), rows_at(b, order), rows_at(weights, order)
 
 
 def _read_pair(a: Any, b: Any, weights: Any) -> tuple[Any, Any]:

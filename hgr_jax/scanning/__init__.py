@@ -4,6 +4,7 @@ From a table to a `Scan`, in the order in which a scan uses them:
 
 * `api`: `scan` and `hgr_matrix`, the public functions;
 * `request`: the options of a scan, declared and checked once;
+* `counts`: tables whose rows were counted;
 * `pairs`: which columns and which pairs;
 * `size`: how much memory a scan takes, and whether it is there;
 * `table`: `Table`, the interface of a table to a scan, wherever its rows are;

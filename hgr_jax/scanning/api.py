@@ -15,6 +15,7 @@ from hgr_jax._threads import one_blas_thread
 from hgr_jax.core.kernels import KernelLike
 from hgr_jax.scanning.cluster import ClusterExecutor
 from hgr_jax.scanning.consumers import scan_columns
+from hgr_jax.scanning.counts import repeated
 from hgr_jax.scanning.passes import Executor, scan_in_passes
 from hgr_jax.scanning.request import (
     Categories,
@@ -47,6 +48,7 @@ def scan(
     among: ColumnChoice = None,
     given: Given | ColumnChoice = None,
     weights: ArrayLike | str | None = None,
+    counts: ArrayLike | str | None = None,
     categories: Categories | Collection[Any] = (),
     test: Test | str | None = "auto",
     errors: bool = False,
@@ -81,7 +83,10 @@ def scan(
       target, among: names or positions of columns; a pair has one of ``target`` (None: any) and
         one of ``among`` (None: any).
       given: columns whose effect is removed from all others, or ``Given(columns, degree=5)``.
-      weights: non-negative weights ``(n,)``, or the name of the column that holds them.
+      weights: non-negative weights ``(n,)``, or the name of the column that holds them: how
+        precise each row is, not how often it occurred.
+      counts: how often each row occurred, whole numbers ``(n,)``, or the name of the column that
+        holds them: the scan is that of the table with each row so many times.
       categories: numeric columns to read as categories, or ``Categories(names,
         integers_up_to=10, missing="level")``.
       test: ``"auto"``, ``"asymptotic"``, ``"permutation"``, ``Test(kind,
@@ -123,6 +128,7 @@ def scan(
         among=among,
         given=given,
         weights=weights,
+        counts=counts,
         categories=categories,
         test=test,
         errors=errors,
@@ -159,6 +165,7 @@ def _scan_opened(table: Any, request: Request, reading: Reading | None) -> Scan:
         executor = kind.of(table, request, reading)
         if executor is not None:
             return scan_in_passes(executor)
+    table, request = repeated(table, request)
     columns = as_columns(
         table,
         names=request.names,

@@ -24,11 +24,13 @@ from numpy.typing import NDArray
 
 from hgr_jax._archive import load_archive, save_archive
 from hgr_jax._arrays import Floats, Integers
-from hgr_jax._checks import as_host_weights
+from hgr_jax._checks import as_host_weights, look_like_counts
 from hgr_jax._progress import progress_bar
 from hgr_jax.core.host.ranks import MOST_FUNCTIONS, RankedColumn, codes_of, ranked_columns, ranks
 from hgr_jax.core.kernels import encode
 from hgr_jax.inference.independence import MIN_TABULATED_ROWS
+from hgr_jax.inference.intervals import dependence_factor
+from hgr_jax.scanning.counts import repeated
 from hgr_jax.scanning.features import as_features
 from hgr_jax.scanning.findings import FALSE_DISCOVERY_RATE
 from hgr_jax.scanning.memory import MemoryTable
@@ -68,6 +70,12 @@ KEPT_ARRAYS = ("scores", "log_p", "pairs")
 
 FINGERPRINT_VALUES = 2**10
 """Number of values at which the kernels of a checkpoint are compared."""
+
+LIKE_COUNTS = (
+    "weights are whole numbers, some above 1: if they say how often a row occurred, take counts= in"
+    " their place"
+)
+"""Note on weights that look like counts."""
 
 RANKED_AT_ONCE = 2**9
 """Number of columns that are ranked at a time."""
@@ -115,6 +123,8 @@ def scan_arrow(
                 f"names must be {table.num_columns}, one for each column; got {len(request.names)}."
             )
         table, order = table.rename_columns(list(request.names)), list(request.names)
+    order = [name for name in order if name != request.counts]
+    table, request = repeated(table, request)
     categories = request.categories
     left_out = {name: notes.get(name, "neither numbers nor text") for name in order}
     left_out = {n: reason for n, reason in left_out.items() if n not in table.column_names}
@@ -141,7 +151,10 @@ def scan_arrow(
 def _with_weights(columns: Columns, request: Request, table: Any) -> tuple[Columns, Request]:
     """Move the column of weights, if any, from the columns to the request, as an array."""
     if not isinstance(request.weights, str):
-        return columns, request.with_row_weights(columns.rows, table)
+        request = request.with_row_weights(columns.rows, table)
+        if request.row_weights is not None and look_like_counts(np.asarray(request.weights)):
+            columns.notes["weights"] = LIKE_COUNTS
+        return columns, request
     place = {name: position for position, name in enumerate(columns.names)}
     position = position_of("weights", request.weights, place)
     if position not in columns.number_positions:
@@ -168,6 +181,8 @@ def _with_weights(columns: Columns, request: Request, table: Any) -> tuple[Colum
         notes={name: note for name, note in columns.notes.items() if name != request.weights},
     )
     row_weights = as_host_weights(weights, columns.rows)
+    if look_like_counts(weights):
+        columns.notes[request.weights] = LIKE_COUNTS
     return columns, dataclasses.replace(request, row_weights=row_weights)
 
 
@@ -186,7 +201,7 @@ def _scan_first(columns: Columns, request: Request, selection: PairSelection, to
 def scan_first_pairs(table: Table, top: Top) -> Scan:
     """Estimate and test all pairs of a table at once, and return the scan of the first pairs."""
     examined, columns = examine(table), table.columns
-    best, histogram = FirstPairs(top.count), PValueHistogram()
+    best, histogram = FirstPairs(top.count), PValueHistogram(table.request.fdr)
     log_p, places = examined.tests.log_pvalue, np.arange(len(table.pairs))
     histogram.add(log_p)
     best.add(_sort_key(examined, log_p, top.by), log_p, places, places)
@@ -236,7 +251,7 @@ class _Search:
         self.shown = request.execution.progress
         execution = dataclasses.replace(request.execution, progress=False)
         self.request = dataclasses.replace(request, execution=execution, errors=False)
-        self.histogram, self.best = PValueHistogram(), FirstPairs(top.count)
+        self.histogram, self.best = PValueHistogram(request.fdr), FirstPairs(top.count)
         kinds = _screened(columns, request)
         screened = np.concatenate([positions for positions, _ in kinds])
         others = np.setdiff1d(used_positions(columns), screened)
@@ -433,8 +448,12 @@ LEAST_LOG = -800.0
 
 @dataclasses.dataclass
 class PValueHistogram:
-    """Counts of the p-values of a family in bins of their logarithm, largest p-values first."""
+    """Counts of the p-values of a family in bins of their logarithm, largest p-values first.
 
+    ``method`` adjusts them, as in `hgr_jax.inference.adjust`.
+    """
+
+    method: str = "bh"
     counts: NDArray[np.int64] = dataclasses.field(
         default_factory=lambda: np.zeros(1 - int(LEAST_LOG * BINS_OF_E), np.int64)
     )
@@ -460,7 +479,7 @@ class PValueHistogram:
             self.counts[: len(counts)] += times * counts
 
     def adjusted(self, pvalues: Floats) -> Floats:
-        """Adjust p-values ``(N,)`` of the family (Benjamini-Hochberg); at most 0.05% too large.
+        """Adjust p-values ``(N,)`` of the family; at most 0.05% too large.
 
         The largest p-value in a bin is taken to be as large as the bin allows.
         """
@@ -485,7 +504,10 @@ class PValueHistogram:
         at_most = np.cumsum(self.counts[::-1])[::-1]
         filled = np.flatnonzero(self.counts)
         log_ratio = np.full(len(self.counts), np.inf)
-        log_ratio[filled] = np.log(max(self.size, 1)) - filled / BINS_OF_E - np.log(at_most[filled])
+        factor = dependence_factor(self.method, self.size)
+        log_ratio[filled] = (
+            np.log(max(self.size, 1) * factor) - filled / BINS_OF_E - np.log(at_most[filled])
+        )
         return log_ratio, at_most
 
     @staticmethod

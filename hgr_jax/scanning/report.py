@@ -207,7 +207,7 @@ HEADERS = {
     "p-value": ("pvalue", "probability that ranks of independent columns depend as much"),
     "adjusted p": (
         "adjusted_pvalue",
-        "the p-value for so many pairs (Benjamini-Hochberg): at most 0.05 is more than chance",
+        "the p-value for so many pairs (a false discovery rate): at most 0.05 is more than chance",
     ),
     "null 95%": ("null_95", "95% quantile of HGR-KB of ranks of independent columns"),
     "corrected": ("corrected", "HGR-KB less its upward bias"),

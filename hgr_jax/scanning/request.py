@@ -35,6 +35,7 @@ from hgr_jax._checks import (
 from hgr_jax._files import locked
 from hgr_jax._texts import near_matches, shortened
 from hgr_jax.core.kernels import KernelLike
+from hgr_jax.inference.intervals import FALSE_DISCOVERY_METHODS
 from hgr_jax.scanning.features import Kernels
 from hgr_jax.tables.faults import TableError, printable
 
@@ -70,6 +71,8 @@ class Test:
         ``"permutation"`` (of the values; of their ranks for HGR).
       permutations: the largest number of permutations or random signs of a pair.
       key: random key of these; None is ``jax.random.key(0)``, so that scans repeat.
+      fdr: how p-values are adjusted for their number: ``"bh"`` (Benjamini & Hochberg) or ``"by"``
+        (Benjamini & Yekutieli), which holds however pairs depend on each other.
 
     Example:
       >>> import numpy as np, hgr_jax
@@ -84,9 +87,11 @@ class Test:
     kind: str = "auto"
     permutations: int = 999
     key: Array | None = None
+    fdr: str = "bh"
 
     def __post_init__(self) -> None:
         """Check the options."""
+        check_choice("fdr", self.fdr, FALSE_DISCOVERY_METHODS)
         check_choice("test", self.kind, TESTS)
         check_count("permutations", self.permutations)
         if self.key is not None:
@@ -258,6 +263,7 @@ class Request:
       target, among: names or positions of columns; see `hgr_jax.scan`.
       given: columns whose effect is removed; None for none.
       weights: an array ``(n,)``, the name of a column, or None.
+      counts: how often each row counts, an array ``(n,)``, the name of a column, or None.
       categories: what is read as a category.
       test: None for no p-values.
       errors: whether standard errors are computed.
@@ -272,6 +278,7 @@ class Request:
     among: ColumnChoice = None
     given: Given | None = None
     weights: ArrayLike | str | None = None
+    counts: ArrayLike | str | None = None
     categories: Categories = Categories()
     test: Test | None = Test()
     errors: bool = False
@@ -281,7 +288,10 @@ class Request:
     row_weights: Floats | None = None
 
     def __post_init__(self) -> None:
-        """Check which options go together."""
+        """Check which options go together; make names of columns texts."""
+        for option in ("weights", "counts"):
+            value = getattr(self, option)
+            object.__setattr__(self, option, str(value) if _is_name(value) else value)
         name, solved = self.measure.name, self.measure.function is None
         kind = None if self.test is None else self.test.kind
         if check_flag("errors", self.errors) and name not in POLYNOMIAL:
@@ -315,12 +325,18 @@ class Request:
                 )
 
     @property
+    def fdr(self) -> str:
+        """How p-values are adjusted for their number."""
+        return "bh" if self.test is None else self.test.fdr
+
+    @property
     def needs_rows(self) -> list[str]:
         """The requested options that need all rows in memory; see `NEEDS_ROWS`."""
         is_set = {
             "given": self.given is not None,
             "kernels as h or k": not self.measure.kernels.plain,
             "measure": self.measure.name not in ("hgr", "kb", "sk"),
+            "counts": self.counts is not None,
             "weights as an array": self.weights is not None and not isinstance(self.weights, str),
             "names": self.names is not None,
         }
@@ -351,6 +367,7 @@ class Request:
             "k": None if kernels.ranked else _named_kernel(kernels.k),
             "test": None if self.test is None else self.test.kind,
             "permutations": None if self.test is None else self.test.permutations,
+            "fdr": None if self.test is None else self.test.fdr,
             "weighted": self.weights is not None,
             "given": list(given),
             "given_degree": None if self.given is None else self.given.degree,
@@ -374,6 +391,7 @@ NEEDS_ROWS: Mapping[str, str] = {
     "given": "residuals of given columns are taken on the rows of each pattern of missing values",
     "kernels as h or k": "kernels that are no degrees are made orthonormal on all rows",
     "measure": "a function of two vectors, or of exact ranks, takes whole columns",
+    "counts": "rows are repeated as often as they were counted",
     "weights as an array": "rows of a query or on a cluster have no positions (a column of weights"
     " has a name)",
     "names": "batches and partitions have names of their own",
@@ -390,7 +408,6 @@ def request_of(
     measure: str | Callable[[Any, Any], Any] | None = None,
     *,
     given: Given | ColumnChoice = None,
-    weights: Any = None,
     categories: Categories | Collection[Any] = (),
     test: Test | str | None = "auto",
     top: Top | int | None = None,
@@ -407,7 +424,6 @@ def request_of(
     return Request(
         measure_of(measure, 5 if h is None else h, 5 if k is None else k),
         given=given,
-        weights=str(weights) if _is_name(weights) else weights,
         categories=categories if isinstance(categories, Categories) else Categories(categories),
         test=test if test is None or isinstance(test, Test) else Test(test),
         top=top if top is None or isinstance(top, Top) else Top(top),
@@ -416,7 +432,7 @@ def request_of(
 
 
 def _is_name(weights: Any) -> bool:
-    """Return whether weights are the name of a column of any type: 2019, ("loft", "kg")."""
+    """Return whether weights or counts name a column of any type: 2019, ("loft", "kg")."""
     if isinstance(weights, tuple):
         return any(isinstance(part, str) for part in weights)
     return weights is not None and np.ndim(weights) == 0

@@ -294,8 +294,8 @@ class Scan:
         correlation ratio of the ranks of a number and a category, `rank_correlation` of two
         categories.
       pvalue: against independence; NaN on the diagonal.
-      adjusted_pvalue: Benjamini-Hochberg over all pairs that have a p-value; with ``top``, also
-        over the pairs that were not kept.
+      adjusted_pvalue: Benjamini-Hochberg, or as ``Test(fdr=)`` says, over all pairs that have a
+        p-value; with ``top``, also over the pairs that were not kept.
       corrected: HGR-KB, corrected for upward bias (`hgr_jax.inference.corrected`); HGR, which has
         none; NaN for other measures.
       null_mean, null_95: mean and 95% point of the measure for independent columns: for ``"kb"``

@@ -151,7 +151,8 @@ def as_scan(examined: Examined, adjusted: Floats | None = None) -> Scan:
 
     ``adjusted`` are the adjusted p-values ``(N,)``; default: adjusted for these pairs.
     """
-    adjusted = adjust(examined.tests.pvalue) if adjusted is None else adjusted
+    if adjusted is None:
+        adjusted = adjust(examined.tests.pvalue, examined.table.request.fdr)
     table, values, of_ranks = examined.table, examined.values, examined.of_ranks
     request, columns, pairs = table.request, table.columns, table.positions
     tests, count = examined.tests, len(columns.names)
