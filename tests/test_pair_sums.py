@@ -362,3 +362,19 @@ def test_blocks_equal_the_whole(
 def test_rounding_is_not_taken_for_variation(dtype: type) -> None:
     """Rows at equal distances have U-centred distances of 0 up to rounding."""
     assert dcor(jnp.eye(7, dtype=dtype), jnp.arange(7, dtype=dtype), unbiased=True) == 0
+
+
+@pytest.mark.parametrize("kind", ["rare", "levels", "one row"])
+def test_float32_of_few_values_and_many_rows(kind: str) -> None:
+    rng = np.random.default_rng(2301)
+    draw: dict[str, Callable[[], np.ndarray]] = {
+        "rare": lambda: rng.random(200_000) < 0.01,
+        "levels": lambda: rng.integers(0, 5, 200_000),
+        "one row": lambda: np.arange(5000) == rng.integers(5000),
+    }
+    a, b = (draw[kind]().astype(np.float32) for _ in range(2))
+    found = hgr_jax.distance_correlation(a, b)
+    assert found.dtype == np.float32
+    with jax.enable_x64(True):
+        exact = float(hgr_jax.distance_correlation(a.astype(float), b.astype(float)))
+    assert float(found) == pytest.approx(exact, rel=1e-6)
