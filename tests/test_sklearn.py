@@ -95,16 +95,15 @@ def test_what_leaves_scores_as_they_are(table: tuple[np.ndarray, np.ndarray]) ->
     np.testing.assert_allclose(far[0], hgr_regression(x, y)[0], atol=1e-4)
 
 
-def test_rare_classes_are_tested_by_permutation(rng: np.random.Generator) -> None:
+def test_tests_of_rare_classes_keep_their_size(rng: np.random.Generator) -> None:
     x = np.exp(rng.standard_normal((30, 300)))
     labels = np.repeat(CLASSES, [24, 4, 2])
     _, pvalues = hgr_classif(x, labels, permutations=199)
-    assert pvalues.min() >= 1 / 200
     for level in (0.02, 0.1, 0.3):
         allowed = level + 3 * np.sqrt(level * (1 - level) / 300)
         assert np.mean(pvalues <= level) <= allowed
     x[:, 7] = (labels == "low") + 0.1 * x[:, 7]
-    assert hgr_classif(x, labels, permutations=199)[1].argmin() == 7
+    assert hgr_classif(x, labels, permutations=9999)[1].argmin() == 7
 
 
 def test_selection_in_a_pipeline_and_a_search(table: tuple[np.ndarray, np.ndarray]) -> None:

@@ -114,13 +114,14 @@ class LevelTests:
         self.of_tables = at_hand & ~close & ~likely & ~self.of_two
         right = of_categories | close | np.isinf(log_p)
         corrections = tail_corrections(*moments, rows, np.where(right, 0, log_p))
-        self.log_p = log_p + np.where(right, 0, corrections)
+        self.log_p = np.minimum(log_p + np.where(right, 0, corrections), 0)
         for i in np.flatnonzero(of_categories & ~close & (log_p <= np.log(MAX_OF_TAIL))):
             counts = [_rounded_counts(side.shares[i], rows[i]) for side in (one, other)]
             tail = log_tail_of_merged_levels((counts[0], counts[1]), found.statistic[i])
             self.log_p[i] = min(np.logaddexp(log_p[i], tail), 0)
         valid = is_valid(*moments, table.heaviest_rows()[chosen]) & (found.pivot >= MIN_PIVOT)
         self.log_p[~(valid | (few & likely) | self.of_tables)] = np.nan
+        self.has_law = valid | of_categories  # the tails of rare levels are those of categories
 
     def test_exactly(self) -> None:
         """Test pairs of two columns of two values by Fisher's exact test."""
@@ -145,6 +146,8 @@ class LevelTests:
             log_p = log_pvalue_of_all_tables(pairs[place])
             if log_p is not None:
                 self.log_p[place], self.source[place] = log_p, "exact"
+            elif not self.has_law[place]:
+                self.log_p[place] = np.nan
 
     def _level_pair(self, place: int) -> LevelPair:
         """Return a pair as a table, with functions of both sides on its rows."""
