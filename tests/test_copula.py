@@ -193,7 +193,8 @@ class TestScore:
         np.testing.assert_allclose(score(dropped), fit.score(a[1:], b[1:]), atol=1e-6)
         assert np.isfinite(jax.grad(score)(dropped)).all()
         assert np.isnan(fit.score(dropped, b))
-        assert np.isnan(fit.score(a, b, weights=-weights))
+        with pytest.raises(ValueError, match="not negative"):
+            fit.score(a, b, weights=-weights)
 
 
 def test_coefficients_of_few_values_in_small_units_are_finite() -> None:
