@@ -132,3 +132,11 @@ def test_on_the_command_line(
     assert "420 rows" in capsys.readouterr().out
     written = pd.read_csv("out/pairs.csv").set_index(["a", "b"])["pvalue"].to_dict()
     assert written == pytest.approx({(p.a, p.b): p.pvalue for p in scan(full)}, rel=1e-3)
+
+
+@pytest.mark.parametrize("option", ["weights", "counts", "given"])
+def test_rows_of_other_labels_are_refused(option: str, rng: np.random.Generator) -> None:
+    a, b, other = (pd.Series(rng.integers(1, 5, 40)) for _ in range(3))
+    other.index = other.index[::-1]
+    with pytest.raises(ValueError, match=f"a and {option} have different indexes"):
+        hgr_jax.independence_test(a, b, **{option: other})

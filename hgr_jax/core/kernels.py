@@ -26,7 +26,7 @@ import numpy as np
 from jax import Array, lax
 from numpy.typing import ArrayLike
 
-from hgr_jax._arrays import is_traced
+from hgr_jax._arrays import Floats, is_traced
 from hgr_jax._checks import as_given, as_pair, as_real_array, as_weights, check_count, check_kernel
 from hgr_jax.core.orthonormal import PolynomialBasis, fit_polynomials
 
@@ -153,6 +153,18 @@ def monomial_exponents(variables: int, degree: int) -> tuple[tuple[int, ...], ..
         for chosen in itertools.combinations_with_replacement(range(variables), total):
             exponents.append(tuple(chosen.count(i) for i in range(variables)))
     return tuple(exponents)
+
+
+def products_of_functions(factors: Floats | Sequence[Floats], degree: int) -> Floats:
+    """Return products ``(N, n)`` of functions of p variables, the powers of which add up to 1 to d.
+
+    ``factors`` are p arrays ``(1 + d, n)``: 1, and functions of a variable by their degree.
+    """
+    powers = np.array(monomial_exponents(len(factors), degree))
+    products = np.ones((len(powers), factors[0].shape[1]))
+    for functions, power in zip(factors, powers.T, strict=True):
+        products *= functions[power]
+    return products
 
 
 @jax.tree_util.register_dataclass

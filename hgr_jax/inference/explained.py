@@ -11,7 +11,7 @@ import numpy as np
 from numpy.polynomial import chebyshev
 
 from hgr_jax._arrays import Floats
-from hgr_jax.core.kernels import monomial_exponents
+from hgr_jax.core.kernels import products_of_functions
 
 ROUNDING_SHARE = 1e-7
 """Largest standard deviation of what is left that counts as rounding, as a share of the total."""
@@ -36,9 +36,8 @@ def polynomials_given(numbers: Floats, indicators: Floats) -> Floats:
         middle = (numbers.max(axis=0) + numbers.min(axis=0)) / 2
         half = np.ptp(numbers, axis=0) / 2
         unit = (numbers - middle) / np.where(half > 0, half, 1)
-        factors = np.moveaxis(chebyshev.chebvander(unit, degree), -1, 0)
-        powers = np.array(monomial_exponents(count, degree))
-        parts += [np.prod(factors[power, :, np.arange(count)], axis=0)[:, None] for power in powers]
+        factors = np.moveaxis(chebyshev.chebvander(unit, degree), 0, -1)
+        parts.append(products_of_functions(factors, degree).T)
     return np.linalg.qr(np.concatenate(parts, axis=1))[0]
 
 

@@ -41,6 +41,7 @@ from hgr_jax._checks import (
     as_repeats,
     check_choice,
     check_count,
+    check_indexes,
     rows_at,
 )
 from hgr_jax.core.host.linalg import residuals, top_singular_values
@@ -51,7 +52,7 @@ from hgr_jax.core.host.ranks import (
     ranks,
     ranks_of_levels,
 )
-from hgr_jax.core.kernels import monomial_exponents
+from hgr_jax.core.kernels import products_of_functions
 from hgr_jax.core.ranks import rank_functions
 from hgr_jax.inference import roys_root
 from hgr_jax.inference.explained import is_explained, polynomials_given
@@ -184,6 +185,8 @@ def independence_test(
       >>> found.degrees, found.source, found.pvalue < 1e-20
       ((8, 2), 'rank', True)
     """
+    for name, other in (("b", b), ("weights", weights), ("counts", counts), ("given", given)):
+        check_indexes("a", a, name, other)
     if counts is not None:
         order = as_repeats(counts, len(np.asarray(a)))
         a, b, weights, given = (rows_at(x, order) for x in (a, b, weights, given))
@@ -331,11 +334,9 @@ def functions_given(c: Floats, degree: int | None, weights: Floats | None) -> Fl
     if weights is not None:
         codes = [codes_of(column) for column in rank.T]
         rank = np.stack([ranks_of_levels(x, weights)[0][x] for x in codes], axis=1)
-    powers = np.array(monomial_exponents(c.shape[1], degree))
     one = np.ones((1, *rank.shape))
     factors = np.concatenate([one, rank_functions((rank + 1) / 2, degree)])
-    each = np.arange(rank.shape[1])
-    products = np.stack([np.prod(factors[power, :, each], axis=0) for power in powers])
+    products = products_of_functions(np.moveaxis(factors, 2, 0), degree)
     return residuals(products, np.zeros((0, len(c))), weights)
 
 

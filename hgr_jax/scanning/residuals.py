@@ -20,7 +20,7 @@ from hgr_jax._arrays import Floats, Integers
 from hgr_jax.core.host.linalg import orthonormalise, orthonormalising_maps, residuals
 from hgr_jax.core.host.polynomials import centred_indicators, polynomials_at
 from hgr_jax.core.host.ranks import OF_BOTH
-from hgr_jax.core.kernels import check_monomials, monomial_exponents
+from hgr_jax.core.kernels import check_monomials, products_of_functions
 from hgr_jax.core.partial import EXPLAINED
 from hgr_jax.core.ranks import rank_functions
 from hgr_jax.scanning.features import Features, RowFunctions, within_range
@@ -64,11 +64,7 @@ class GivenColumns:
         if numbers.shape[1]:
             functions_of = _rank_functions_of if self.is_ranked else _polynomials_of
             factors = [functions_of(x, shares, self.degree) for x in numbers[rows].T]
-            powers = np.array(monomial_exponents(len(factors), self.degree))
-            products = np.ones((len(powers), len(shares)))
-            for factor, power in zip(factors, powers.T, strict=True):
-                products *= factor[power]
-            parts.insert(0, products)
+            parts.insert(0, products_of_functions(factors, self.degree))
         basis = np.concatenate(parts)
         if numbers.shape[1] != 1 or codes.shape[1]:
             basis = residuals(basis, np.zeros((0, len(w))), w)

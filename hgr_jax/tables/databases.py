@@ -13,7 +13,7 @@ from typing import Any
 
 from hgr_jax._optional import require
 from hgr_jax._texts import near_matches
-from hgr_jax.tables.faults import TableError, listed, printable
+from hgr_jax.tables.faults import TableError, listed, printable, unreadable
 from hgr_jax.tables.levels import Unusable, object_array
 from hgr_jax.tables.packed import Contents
 from hgr_jax.tables.reading import Reading
@@ -36,7 +36,7 @@ def read_sqlite(
             names = [str(entry[0]) for entry in cursor.description]
             columns = [*zip(*cursor, strict=True)] or [()] * len(names)
     except (sqlite3.Error, OverflowError, UnicodeDecodeError) as error:
-        raise _unreadable(shown, "SQLite", error) from None
+        raise unreadable(shown, "SQLite", error) from None
     return names, [_sqlite_column(column) for column in columns], [(shown, note)]
 
 
@@ -77,7 +77,7 @@ def open_duckdb(path: Path, shown: str, reading: Reading) -> Iterator[tuple[Any,
             table, note = choose_table(list(places), shown, reading)
             yield database.sql(f"SELECT * FROM {'.'.join(map(quoted, places[table]))}"), note
     except duckdb.Error as error:
-        raise _unreadable(shown, "DuckDB", error) from None
+        raise unreadable(shown, "DuckDB", error) from None
 
 
 def choose_table(tables: Sequence[str], shown: str, reading: Reading) -> tuple[str, str]:
@@ -101,8 +101,3 @@ def choose_table(tables: Sequence[str], shown: str, reading: Reading) -> tuple[s
 def quoted(name: str) -> str:
     """Return a name as SQL."""
     return '"' + name.replace('"', '""') + '"'
-
-
-def _unreadable(shown: str, kind: str, error: Exception) -> TableError:
-    reason = printable(" ".join(str(error).split()))
-    return TableError(f"{shown} cannot be read as {kind}: {reason}")

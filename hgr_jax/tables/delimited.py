@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 from hgr_jax._optional import require
 from hgr_jax.tables.date_texts import ISO_DATE
 from hgr_jax.tables.dialects import DELIMITERS, Dialect, any_length, find_dialect, split_lines
-from hgr_jax.tables.faults import READABLE, TableError, printable
+from hgr_jax.tables.faults import READABLE, TableError, unreadable
 from hgr_jax.tables.layouts import TableLayout, find_footer, is_value
 from hgr_jax.tables.reading import Reading
 
@@ -424,8 +424,7 @@ def _parse(body: bytes, dialect: Dialect, shown: str, uneven: list[Any]) -> tupl
             ),
         )
     except arrow().ArrowException as error:
-        reason = printable(" ".join(str(error).split()))
-        raise TableError(f"{shown} cannot be read as CSV: {reason}") from None
+        raise unreadable(shown, "CSV", error) from None
     columns = [table.column(place) for place in places]
     if dialect.width == 1:  # Arrow reads a line of spaces as a row
         columns = [columns[0].filter(arrow().array(trimmed(columns[0]) != ""))]

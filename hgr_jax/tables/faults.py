@@ -29,6 +29,16 @@ def listed(names: Sequence[str], most: int) -> str:
     return ", ".join(map(repr, names[:most])) + (", ..." if len(names) > most else "")
 
 
+def reason_of(error: BaseException) -> str:
+    """Return the message of an error in one printable line; its type if it has none."""
+    return printable(" ".join(str(error).split())) or type(error).__name__
+
+
+def unreadable(shown: str, kind: str, error: BaseException) -> TableError:
+    """Return the error for a file that a library could not read as ``kind``."""
+    return TableError(f"{shown} cannot be read as {kind}: {reason_of(error)}")
+
+
 def printable(text: str) -> str:
     """Return ``text`` with control characters escaped, safe to show in a terminal."""
     return "".join(c if c.isprintable() else c.encode("unicode_escape").decode() for c in text)

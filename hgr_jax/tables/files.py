@@ -30,7 +30,7 @@ from hgr_jax.tables.columns import (
 )
 from hgr_jax.tables.databases import read_duckdb, read_sqlite
 from hgr_jax.tables.delimited import arrow, as_utf8, read_cells, read_headless_cells, trimmed
-from hgr_jax.tables.faults import TableError, printable
+from hgr_jax.tables.faults import TableError, unreadable
 from hgr_jax.tables.json_files import read_json
 from hgr_jax.tables.kinds import Form
 from hgr_jax.tables.layouts import find_footer, find_layout
@@ -57,8 +57,7 @@ def read_arrow(body: bytes, kind: str, shown: str) -> Any:
             table = reader.read_table(source)
         table.validate(full=True)  # damaged texts raise anything where they are read
     except (OSError, arrow().ArrowException) as error:
-        reason = printable(" ".join(str(error).split()))
-        raise TableError(f"{shown} cannot be read as {kind}: {reason}") from None
+        raise unreadable(shown, kind, error) from None
     return table
 
 

@@ -19,7 +19,7 @@ from pathlib import Path, PurePath
 from typing import Any
 
 from hgr_jax.tables.delimited import arrow
-from hgr_jax.tables.faults import READABLE, TableError, listed, printable
+from hgr_jax.tables.faults import READABLE, TableError, listed, printable, reason_of
 
 FORMATS = {
     **dict.fromkeys((".parquet", ".pq"), "Parquet"),
@@ -170,9 +170,9 @@ def explaining_packing_errors(shown: str) -> Iterator[None]:
     except RuntimeError as error:  # a password, or a method that is not supported
         raise TableError(f"{shown} cannot be unpacked: {printable(str(error))}") from None
     except _PACKING_ERRORS as error:
-        reason = printable(" ".join(str(error).split())) or type(error).__name__
         raise TableError(
-            f"{shown} cannot be unpacked: {reason}: it is damaged, or was not copied to its end"
+            f"{shown} cannot be unpacked: {reason_of(error)}: it is damaged, or was not copied to"
+            " its end"
         ) from None
 
 

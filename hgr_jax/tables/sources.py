@@ -27,7 +27,7 @@ from hgr_jax.tables.columns import Frame, add_note
 from hgr_jax.tables.csv_files import CsvFile, CsvFiles
 from hgr_jax.tables.databases import open_duckdb, quoted
 from hgr_jax.tables.delimited import arrow
-from hgr_jax.tables.faults import TableError, printable
+from hgr_jax.tables.faults import TableError, printable, reason_of
 from hgr_jax.tables.files import check_fits, read_table
 from hgr_jax.tables.reading import Reading
 from hgr_jax.tables.texts import Meaning
@@ -223,8 +223,7 @@ def _explaining_part_errors(name: str) -> Iterator[None]:
             " as UTF-8"
         ) from None
     except (OSError, arrow().ArrowException) as error:
-        reason = printable(" ".join(str(error).split()))
-        raise TableError(f"{name} cannot be read: {reason}") from None
+        raise TableError(f"{name} cannot be read: {reason_of(error)}") from None
 
 
 def as_source(table: Any) -> Source | None:

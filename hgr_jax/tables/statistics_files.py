@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from hgr_jax._optional import require
-from hgr_jax.tables.faults import TableError, printable
+from hgr_jax.tables.faults import printable, unreadable
 from hgr_jax.tables.levels import object_array
 from hgr_jax.tables.packed import Contents
 
@@ -29,8 +29,7 @@ def read_statistics_file(
         try:
             columns, description = read(str(path), output_format="dict")
         except Exception as error:  # a damaged file may raise anything
-            reason = printable(" ".join(str(error).split()))
-            raise TableError(f"{contents.shown} cannot be read as {kind}: {reason}") from None
+            raise unreadable(contents.shown, kind, error) from None
     notes = []
     for name, labels in description.variable_value_labels.items():
         columns[name], note = _labelled(columns[name], labels)

@@ -15,7 +15,7 @@ from typing import IO, Any
 from xml.parsers import expat
 
 from hgr_jax._optional import require
-from hgr_jax.tables.faults import TableError, listed, printable
+from hgr_jax.tables.faults import TableError, listed, printable, unreadable
 from hgr_jax.tables.packed import (
     check_unpacked_size,
     explaining_packing_errors,
@@ -84,8 +84,7 @@ def _calling(read: Callable[[], Any], shown: str) -> Any:
     except (KeyboardInterrupt, SystemExit, MemoryError):
         raise
     except BaseException as error:  # calamine's panics are no Exceptions
-        reason = printable(" ".join(str(error).split()))
-        raise TableError(f"{shown} cannot be read as a workbook: {reason}") from None
+        raise unreadable(shown, "a workbook", error) from None
 
 
 _FILLED_CELL = re.compile(rb"\br=[\"']([A-Za-z]{1,3})(\d{1,7})[\"'][^<>]*[^/<>]>\s*<(?:\w+:)?[fvi]")
