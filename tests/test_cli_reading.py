@@ -169,3 +169,35 @@ def test_a_published_file_by_every_command(folder: Path, run: Run) -> None:
     assert predicted.notna().all().all()
     said = run("pair", "t.csv", "rent", "area", "--footer", "0", "--decimal", ",")
     assert "rent and area: 81 rows" in said
+
+
+def test_what_the_file_does_not_tell_is_an_option(folder: Path, command: Command) -> None:
+    """Without any one of the options the file is read otherwise, or refused."""
+    numbers = np.random.default_rng(3).integers(200, 3000, (60, 2))
+    lines = ["x".join(f"{number:,}".replace(",", ".") for number in row) for row in numbers]
+    lines[30:30] = ["-9.000x2.000"]
+    text = "\n".join(["1x2", "łanxwysokość", *lines, "60x60", ""])
+    Path("t.csv").write_text(text, encoding="cp1250")
+    options = {
+        "--delimiter": "x",
+        "--thousands": ",",
+        "--comment": "-",
+        "--skip": "1",
+        "--footer": "1",
+        "--encoding": "cp1250",
+    }
+
+    def first_pair(**options: str) -> list[object]:
+        asked = [part for option in options.items() for part in option]
+        if command("scan", "t.csv", *asked, "--out", "all", "--force").status:
+            return []
+        pairs = pd.read_csv("all/pairs.csv")
+        return pairs[["a", "b", "n_obs"]].values.tolist() + pairs["pearson"].round(6).tolist()
+
+    # With commas between thousands, points are decimal: 2.472 beside 439.
+    decimal = np.where(numbers < 1000, numbers, numbers / 1000)
+    expected = [["łan", "wysokość", 60], round(abs(np.corrcoef(decimal.T)[0, 1]), 6)]
+    assert first_pair(**options) == expected
+    for option in options:
+        others = {name: value for name, value in options.items() if name != option}
+        assert first_pair(**others) != expected, option
