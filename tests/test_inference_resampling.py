@@ -83,7 +83,9 @@ def test_one_formula_corrects_here_and_in_fairness() -> None:
 FAMILIES = hnp.arrays(
     np.float64,
     hnp.array_shapes(min_dims=0, max_dims=3, min_side=0, max_side=5),
-    elements=st.floats(0, 1) | st.sampled_from([0.0, 1e-300, 0.05, 1.0, float("nan")]),
+    # products of subnormal numbers are rounded by their order, not to 1e-14
+    elements=st.floats(0, 1, allow_subnormal=False)
+    | st.sampled_from([0.0, 1e-300, 0.05, 1.0, float("nan")]),
 )
 
 
