@@ -345,6 +345,19 @@ def test_it_is_near_the_hgr_of_a_law(name: str) -> None:
     assert hgr_jax.hgr(a, b) == pytest.approx(law.hgr, abs=0.025)
 
 
+def test_jumps_are_estimated_beyond_the_largest_block() -> None:
+    """Smooth functions alone are .013 too low."""
+    a, b = np.random.default_rng(2).random((2, 10, 4000))
+    same = np.floor(6 * a) % 2 == np.floor(2 * b) % 2
+    b = np.where(same | (np.random.default_rng(3).random(a.shape) > 0.8), b, (b + 0.5) % 1)
+    values = jax.vmap(hgr_jax.hgr)(a.astype(np.float32), b.astype(np.float32))
+    of_fields = np.where(np.floor(6 * a) % 2 == 1, 1.0, -1), np.where(b < 0.5, -1, 1)
+    expected = np.mean(np.mean(of_fields[0] * of_fields[1], axis=1))
+    assert np.mean(values) == pytest.approx(expected, abs=0.006)
+    alone = [hgr_jax.hgr_fit(x, y, degrees=32).correlation for x, y in zip(a, b, strict=True)]
+    assert np.mean(alone) < expected - 0.01
+
+
 def test_independence_is_near_0() -> None:
     a, b = np.random.default_rng(0).standard_normal((2, 20, 1000))
     values = jax.vmap(hgr_jax.hgr)(a.astype(np.float32), b.astype(np.float32))

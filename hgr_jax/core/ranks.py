@@ -60,6 +60,12 @@ as many as `hgr` looks at, chance hides too much."""
 LEAST_SIZE = 4
 """Smallest number of functions that may show what further functions would add."""
 
+LEAST_EXTRAPOLATED_SIZE = 32
+"""Smallest number of functions whose two last doublings say how fast their gains shrink."""
+
+EXTRAPOLATED_SHARE = 0.75
+"""Share of the extrapolated gain that is added: gains of smooth functions end sooner."""
+
 
 def _library_of(x: Any) -> Any:
     return jnp if isinstance(x, Array) else np
@@ -209,7 +215,8 @@ def average_of_blocks(
 
     Block (h, k) has the score ``-n log(1 - sigma^2) - 4 (h + k - 1)``, and independence, with the
     value 0, has one of its own.  Where the best score is high, the penalty falls from 4 to 2.  The
-    estimate is the average of the debiased values by weights ``exp(score / 2)``.
+    estimate is the average of the debiased values by weights ``exp(score / 2)``; where doubling the
+    functions still adds to it, it moves to the limit of the blocks (`_towards_limit`).
 
     Args:
       squares: squared top singular values of the blocks, ``(blocks, ...)``.
@@ -247,7 +254,47 @@ def average_of_blocks(
     whole = xp.sum(weights, axis=0)
     whole = xp.where(whole > 0, whole, 1)
     value = dependence * (xp.sum(weights * values, axis=0) / whole)
+    value = _towards_limit(value, values, blocks, rows, available)
     return Average(value, values, best, place, weights / whole, (h, k), dependence)
+
+
+def _towards_limit(
+    value: Any, values: Any, blocks: Blocks, rows: Any, available: tuple[Any, Any]
+) -> Any:
+    """Move an estimate towards the limit of the values of ever more functions.
+
+    The error of d smooth functions for a jump shrinks as 1/d.  So let the doublings to s/2 and s
+    functions gain g and h; the further ones gain ``h (q + q^2 + ...) = h q / (1 - q)`` with
+    ``q = h / g``, at most 1/2.  The estimate moves there as h passes 2 to 3 standard deviations of
+    what chance gains, and the value 2 to 3 times what chance hides.
+
+    Args:
+      value: the estimates, ``(...)``.
+      values: debiased values of the blocks, ``(blocks, ...)``.
+      blocks, rows, available: as for `average_of_blocks`.
+    """
+    xp = _library_of(value)
+    places, sizes = blocks.growing
+    if sizes[-1] < LEAST_EXTRAPOLATED_SIZE:
+        return value
+    size = xp.minimum(largest_size(rows), float(sizes[-1]))
+
+    def value_of(size: Any) -> Any:
+        place = xp.asarray(places)[xp.searchsorted(xp.asarray(sizes, value.dtype), size)]
+        return xp.take_along_axis(values, xp.broadcast_to(place, value.shape)[None], axis=0)[0]
+
+    last, half, quarter = (value_of(size / part) for part in (1, 2, 4))
+    gain, earlier = last - half, half - quarter
+    hidden = size / rows
+    chance = _root(hidden / rows / 2) * (1 - last**2) / xp.maximum(last, 0.1)
+    used = xp.clip(gain / xp.maximum(chance, 1e-6) - 2, 0, 1)
+    used = used * xp.clip(last / _root(hidden) - 2, 0, 1)
+    many = xp.maximum(*available).astype(value.dtype) >= size
+    used = xp.where(many & (size >= LEAST_EXTRAPOLATED_SIZE), used, 0)
+    shrinking = xp.clip(gain / xp.where(earlier > 0, earlier, 1), 0, 0.5)
+    shrinking = xp.where(earlier > 0, shrinking, 0.5)
+    limit = last + EXTRAPOLATED_SHARE * gain * shrinking / (1 - shrinking)
+    return xp.where(used > 0, value + used * xp.maximum(xp.minimum(limit, 1) - value, 0), value)
 
 
 def _first_of_its_sizes(h: Any, k: Any) -> Any:
