@@ -234,12 +234,11 @@ def test_power_knows_the_interdependence_score() -> None:
 def test_calibration_quick(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    monkeypatch.setattr(calibration, "KINDS", ("lognormal", "discrete"))
     monkeypatch.setattr(calibration, "CONDITIONS", dict(list(calibration.CONDITIONS.items())[1:3]))
     assert calibration.main(["--quick"]) == 0
     printed = capsys.readouterr().out
     rows = [line.split(" | ") for line in printed.splitlines() if " | 300 | " in line]
-    pairs = ["normal, normal", "normal, zero-inflated", "zero-inflated, zero-inflated"]
+    pairs = ["normal, geometric", "normal, Poisson, mean 1"]
     assert [row[0].strip("| ") for row in rows] == pairs
     for row in rows:
         assert row[2].startswith("rank")
