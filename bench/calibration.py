@@ -1,6 +1,6 @@
 """Do p-values mean what they say?  Rejections under independence, and power.
 
-python -m bench.calibration [--only rejections|independence|families|power] [--quick] [--write]
+python -m bench.calibration [--only PART] [--quick] [--write]
 """
 
 from __future__ import annotations
@@ -295,6 +295,35 @@ def families(report: MarkdownReport, quick: bool) -> bool:
     return within
 
 
+FAR_ROWS = 1000
+
+FAR_LEVELS = (1e-5, 3e-6, 1e-6, 3e-7, 1e-7)
+
+
+def far_tail(report: MarkdownReport, quick: bool) -> bool:
+    """Counts of the smallest p-values of very many independent pairs."""
+    tables, columns = (1, 200) if quick else (3, 10_000)
+    pvalues = []
+    for seed in tqdm(range(tables), desc="far tail", leave=False):
+        x = np.random.default_rng(seed).standard_normal((FAR_ROWS, columns))
+        found = hgr_jax.scan(x.astype(np.float32), top=2000)
+        pvalues += [pair.pvalue for pair in found.top(2000)]
+    pairs = tables * columns * (columns - 1) // 2
+
+    def lines() -> Iterator[tuple[list[str], bool]]:
+        for level in FAR_LEVELS:
+            due = pairs * level
+            count = int((np.array(pvalues) <= level).sum())
+            holds = abs(count - due) <= 2 * np.sqrt(due)
+            yield [f"{level:.0e}", f"{due:.3g}", f"{count:,}"], holds or quick
+
+    report.say(
+        f"P-values of {pairs:,} pairs of independent normal columns of {FAR_ROWS:,} rows: how"
+    )
+    report.say("many are at most a level; held against two standard deviations.")
+    return report.judged_table(("level", "due", "found"), lines())
+
+
 def power(report: MarkdownReport, quick: bool) -> None:
     """Share of noisy relationships that are found at level 0.05."""
     repeats, rows, permutations = (3, 100, 99) if quick else (50, 200, 199)
@@ -367,6 +396,7 @@ def main(argv: list[str] | None = None) -> int:
         "rejections": calibration,
         "independence": independence,
         "families": families,
+        "far tail": far_tail,
         "power": power,
     }
     parser = bench_parser("calibration", __doc__, quick="a small version, in a minute or two")
