@@ -102,7 +102,7 @@ QUICK: list[tuple[Any, list[str]]] = [
             "| kept out, lowest |",
         ],
     ),
-    (power, ["| linear | 1.00 |", "mean of dependent ones", "| Pearson | IDS | MGC (a third"]),
+    (power, ["| linear | 1.00 |", "mean of dependent ones", "| Pearson | IDS | MGC |"]),
 ]
 
 
