@@ -104,13 +104,17 @@ def _warn_of_few_steps(name: str, host: NDArray[Any], kept: NDArray[Any]) -> Non
 
 
 def as_pair(
-    a: ArrayLike, b: ArrayLike, *, max_ndim: int = 2, warn: bool = True
+    a: ArrayLike, b: ArrayLike, *, max_ndim: int = 2, warn: bool = True, **alongside: Any
 ) -> tuple[Array, Array]:
     """Return both variables as arrays of one floating dtype and the same number of rows.
 
-    ``warn=False`` omits the warning of lost digits.
+    ``warn=False`` omits the warning of lost digits; pandas objects ``alongside`` (weights, given)
+    must have the same index.
     """
     check_indexes("a", a, "b", b)
+    for name, value in alongside.items():
+        check_indexes("a", a, name, value)
+        check_indexes("b", b, name, value)
     a = as_real_array("a", a, max_ndim=max_ndim, warn=warn)
     b = as_real_array("b", b, max_ndim=max_ndim, warn=warn)
     if a.shape[0] != b.shape[0]:

@@ -207,7 +207,7 @@ class TransformedPair:
     def _score(
         self, a: ArrayLike, b: ArrayLike, weights: ArrayLike | None, given: ArrayLike | None
     ) -> Array:
-        a, b = as_pair(a, b)
+        a, b = as_pair(a, b, weights=weights, given=given)
         weights = as_weights(weights, a.shape[0], a.dtype)
         c = as_given(given, a.shape[0], a.dtype)
         if weights is not None:

@@ -135,7 +135,7 @@ def check_two_kernels(
     conditioning: tuple[Any, Any] = (None, 1),
 ) -> tuple[tuple[Array, Array, Array | None, Array | None], tuple[KernelLike, ...]]:
     """Return the columns a, b, weights and given, and the kernels h, k and given_degree."""
-    a, b = as_pair(*data)
+    a, b = as_pair(*data, weights=weights, given=conditioning[0])
     w = as_weights(weights, a.shape[0], a.dtype)
     h, k = (
         check_monomials(name, check_kernel(name, kernel), x)

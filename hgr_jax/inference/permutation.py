@@ -104,7 +104,7 @@ def permutation_test(
       >>> permutation_test(a, a**2, hgr_jax.sk, d=1, key=jax.random.key(0)).pvalue  # |Pearson|
       1.0
     """
-    a, b = as_pair(a, b)
+    a, b = as_pair(a, b, weights=weights)
     weights = as_weights(weights, a.shape[0], a.dtype)
     key = as_key(key)
     count = check_count("permutations", permutations)

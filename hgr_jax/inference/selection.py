@@ -74,7 +74,7 @@ def fold_pair(
     a: npt.ArrayLike, b: npt.ArrayLike, weights: npt.ArrayLike | None, key: Array, folds: int
 ) -> FoldedPair:
     """Deal the rows of two variables to folds."""
-    a, b = as_pair(a, b, max_ndim=1)
+    a, b = as_pair(a, b, max_ndim=1, weights=weights)
     weights = as_weights(weights, a.shape[0], a.dtype)
     key, rows, folds = as_key(key), a.shape[0], check_count("folds", folds, 2)
     if 2 * folds > rows:

@@ -60,7 +60,7 @@ def sk(
       >>> print(f"{hgr_jax.sk(a, a**2, d=2):.4f} {hgr_jax.sk(a**2, a, d=2):.4f}")
       1.0000 1.0000
     """
-    a, b = as_pair(a, b)
+    a, b = as_pair(a, b, weights=weights, given=given)
     weights = as_weights(weights, a.shape[0], a.dtype)
     c, kernel = check_given(given, given_degree, a)
     return _sk(a, b, weights, c, d=_check_kernel(a, b, d), given_degree=kernel)
@@ -92,7 +92,7 @@ def sk_fit(
       >>> print(fit.g.formula("b", digits=2))
       -0.517 - 1.52 b + 1.52 b^2
     """
-    a, b = as_pair(a, b)
+    a, b = as_pair(a, b, weights=weights)
     return _sk_fit(a, b, as_weights(weights, a.shape[0], a.dtype), d=_check_kernel(a, b, d))
 
 
