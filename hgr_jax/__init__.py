@@ -28,7 +28,11 @@ if TYPE_CHECKING:
     )
     from hgr_jax.core.kernels import polynomial_kernel
     from hgr_jax.core.modes import SpectrumFit, SpectrumTransform
-    from hgr_jax.inference.independence import IndependenceTest, independence_test
+    from hgr_jax.inference.independence import (
+        ConditionalTests,
+        IndependenceTest,
+        independence_test,
+    )
     from hgr_jax.inference.selection import DegreeSelection, select_degrees
     from hgr_jax.measures import (
         AceCurve,
@@ -83,7 +87,7 @@ _NAMES = {
     ),
     "core.kernels": ("polynomial_kernel",),
     "core.modes": ("SpectrumFit", "SpectrumTransform"),
-    "inference.independence": ("IndependenceTest", "independence_test"),
+    "inference.independence": ("ConditionalTests", "IndependenceTest", "independence_test"),
     "inference.selection": ("DegreeSelection", "select_degrees"),
     "scanning.api": ("hgr_matrix", "scan"),
     "scanning.findings": ("Finding", "Findings"),
@@ -106,6 +110,7 @@ __all__ = [
     "AceCurve",
     "AceFit",
     "Categories",
+    "ConditionalTests",
     "CopulaTransform",
     "DegreeSelection",
     "Execution",

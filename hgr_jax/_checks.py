@@ -163,7 +163,10 @@ def as_given(given: Any, rows: int, dtype: DTypeLike, *, warn: bool = True) -> A
     """Return the conditioning variables, ``(n,)`` or ``(n, p)``, or None."""
     if given is None:
         return None
-    array = as_real_array("given", given, warn=warn)
+    try:
+        array = as_real_array("given", given, warn=warn)
+    except TypeError as error:
+        raise TypeError(f"{error} scan and independence_test take text as given.") from None
     if array.shape[0] != rows:
         raise ValueError(f"given must have {rows} rows, as a and b; got {array.shape[0]}.")
     return array.astype(dtype)

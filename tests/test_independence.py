@@ -16,7 +16,9 @@ from hypothesis import strategies as st
 from scipy import stats
 from scipy.stats import hypergeom
 
-from hgr_jax import independence_test
+import hgr_jax
+from bench.conditional_designs import DESIGNS
+from hgr_jax import independence_test, scan
 from hgr_jax.core.host import ranks as host_ranks
 from hgr_jax.core.host.ranks import RankedColumn
 from hgr_jax.inference import IndependenceTest, roys_root
@@ -180,71 +182,132 @@ class TestWeights:
 
 
 class TestGiven:
-    def test_degree_1_is_the_partial_correlation_of_ranks(self, rng: np.random.Generator) -> None:
-        c = rng.standard_normal((70, 2))
-        a, b = c @ [1, 2] + rng.standard_normal(70), c @ [1, -1] + rng.standard_normal(70)
-        b += 2 * a
-        found = independence_test(a, b, given=c, given_degree=1)
-        assert (found.degrees, found.source) == ((1, 1), "tail")
-        shares = (stats.rankdata(np.column_stack([a, b, c]), axis=0) - 0.5) / 70
-        frame = pd.DataFrame(np.sin(np.arcsin(2 * shares - 1) / 3))
-        inverse = np.linalg.inv(frame.corr())
-        partial = -inverse[0, 1] / np.sqrt(inverse[0, 0] * inverse[1, 1])
-        assert found.statistic == pytest.approx(abs(partial), rel=1e-9)
-        assert found.null_mean == pytest.approx(roys_root.mean(68, 1, 1))
-
     def test_what_others_explain_is_none(self, rng: np.random.Generator) -> None:
         c = rng.standard_normal(400)
         a, b = c**2 + 0.3 * rng.standard_normal(400), np.abs(c) + rng.standard_normal(400)
         assert independence_test(a, b).pvalue < 1e-10
-        assert independence_test(a, b, given=c, given_degree=8).pvalue > 0.01
+        found = independence_test(a, b, given=c)
+        assert found.pvalue > 0.01
+        assert found.source == "residuals"
+        assert found.explained[0] > 0.8 > found.explained[1]
         both = b + 0.5 * rng.standard_normal(400) * (a > 1)
-        assert independence_test(a, both + a, given=c, given_degree=8).pvalue < 1e-4
+        assert independence_test(a, both + a, given=c).pvalue < 1e-4
 
-    @pytest.mark.parametrize("spread", ["even", "by c"])
-    def test_rejections(self, spread: str, rng: np.random.Generator) -> None:
+    @pytest.mark.parametrize(
+        "name", ["curved", "scale", "levels", "binary x", "one step", "levels, square"]
+    )
+    @pytest.mark.parametrize("dim", [1, 3])
+    def test_designs(self, name: str, dim: int) -> None:
+        (design,) = [each for each in DESIGNS if each.name == name]
+        rng = np.random.default_rng([dim, *name.encode()])
         pvalues = []
-        for _ in range(250):
-            c, e, f = rng.standard_normal((3, 80))
-            scale = np.exp(c) if spread == "by c" else 1
-            found = independence_test(
-                c + scale * e, c + scale * f, given=c, given_degree=5, permutations=199
-            )
-            pvalues.append(found.pvalue)
-        reached = np.sum(np.array(pvalues) <= 0.05)
-        assert stats.binom.ppf(0.001, 250, 0.04) <= reached <= stats.binom.ppf(0.999, 250, 0.06)
+        for _ in range(60):
+            x, y, z = design.draw(rng, 300, dim)
+            pvalues.append(independence_test(x, y, given=z).pvalue)
+        reached = np.mean(np.array(pvalues) <= 0.05)
+        assert reached > 0.9 if design.kind == "alternative" else reached <= 0.15
 
-    def test_by_the_law(self, rng: np.random.Generator) -> None:
-        c, e, f = rng.standard_normal((3, 200))
-        law = independence_test(c + e, c + f, given=c, method="rank")
-        signs = independence_test(c + e, c + f, given=c)
-        assert (law.source, signs.source) == ("rank", "signs")
-        assert law.statistic == pytest.approx(signs.statistic)
-        assert law.pvalue == pytest.approx(signs.pvalue, rel=0.7)
+    def test_correlation_and_degrees(self, rng: np.random.Generator) -> None:
+        """Where c explains nothing, the statistic is a correlation of functions of the ranks."""
+        a, c = rng.standard_normal((2, 2000))
+        b = a + rng.standard_normal(2000)
+        found = independence_test(a, b, given=c)
+        assert found.degrees == (1, 1)
+        shares = (stats.rankdata(np.stack([a, b]), axis=1) - 0.5) / 2000
+        f, g = np.sin(np.arcsin(2 * shares - 1) / 3)
+        assert found.statistic == pytest.approx(stats.pearsonr(f, g).statistic, abs=0.02)
+        assert found.null_mean == pytest.approx(np.sqrt(2 / np.pi / 2000))
 
     def test_weights(self, rng: np.random.Generator) -> None:
-        c, e, f = rng.standard_normal((3, 60))
-        weights = rng.integers(1, 3, 60)
-        options = {"given_degree": 3, "method": "rank"}
-        found = independence_test(c + e, e + f, given=c, weights=weights, **options)
-        rows = (np.repeat(x, weights) for x in (c + e, e + f))
-        again = independence_test(*rows, given=np.repeat(c, weights), **options)
-        assert found.degrees == again.degrees
-        assert found.statistic == pytest.approx(again.statistic, abs=1e-9)
-        found = independence_test(c + e, e + f, given=c, weights=rng.uniform(0.5, 1, 60))
-        assert found.source in ("signs", "tail")
-        assert found.pvalue < 0.05
+        c, e, f = rng.standard_normal((3, 150))
+        few = np.arange(150) < 100
+        expected = independence_test((c + e)[:100], (c + f)[:100], given=c[:100])
+        assert independence_test(c + e, c + f, given=c, weights=0.3 * few) == expected
+        pvalues = []
+        for _ in range(150):
+            c, e, f = rng.standard_normal((3, 150))
+            weights = rng.uniform(0.2, 1, 150)
+            pvalues.append(independence_test(c + e, c + f, given=c, weights=weights).pvalue)
+        assert np.mean(np.array(pvalues) <= 0.1) <= 0.2
+        assert independence_test(c + e, c + e + f, given=c, weights=weights).pvalue < 1e-4
+
+    def test_text_and_frames(self, rng: np.random.Generator) -> None:
+        n = 300
+        kind, c = rng.choice(["oak", "elm", "ash"], n), rng.standard_normal(n)
+        x = c + 2 * (kind == "elm") + rng.standard_normal(n)
+        y = c - 2 * (kind == "elm") + rng.standard_normal(n)
+        one_hot = np.stack([kind == level for level in ("ash", "elm", "oak")], axis=1)
+        frame = pd.DataFrame({"kind": kind, "c": c})
+        found = independence_test(x, y, given=frame)
+        assert found.pvalue > 0.01 > independence_test(x, y, given=kind).pvalue
+        assert independence_test(x, y, given=dict(frame)) == found
+        assert independence_test(x, y, given=frame.astype({"kind": "category"})) == found
+        of_indicators = independence_test(x, y, given=one_hot[:, :2])
+        assert of_indicators.pvalue < 0.01
+        table = scan({"x": x, "y": y, "kind": kind, "c": c}, given=["kind", "c"])
+        assert table["x", "y"].pvalue == pytest.approx(found.pvalue, rel=0.2)
+        # A category beside a number: what c explains of both is no dependence.
+        assert independence_test(kind, x - 2 * (kind == "elm"), given=c).pvalue > 0.01
+        assert independence_test(kind, x, given=c).pvalue < 1e-6
+        gaps = np.where(rng.random(n) < 0.1, None, kind)
+        assert independence_test(x, y, given=gaps).pvalue < 0.01
 
     def test_degenerate(self, rng: np.random.Generator) -> None:
         a, b = rng.standard_normal((2, 30))
         plain = independence_test(a, b)
-        constant = independence_test(a, b, given=np.ones(30))
-        assert constant.statistic == pytest.approx(plain.statistic)
-        # A function of c is explained, and all is where there are as many functions as rows.
-        for c in (a, rng.standard_normal((30, 6))):
-            assert independence_test(a, b, given=c, given_degree=16).pvalue == 1
+        assert independence_test(a, b, given=np.ones(30)) == plain
+        assert independence_test(np.ones(30), b, given=a).pvalue == 1
+        assert independence_test(a, b, given=a).source == "explained"
+        many = independence_test(a, b, given=rng.standard_normal((30, 20)))
+        assert 0 < many.pvalue <= 1
         missing = np.where(np.arange(30) == 3, np.nan, a)
         assert np.isnan(independence_test(a, b, given=missing).pvalue)
+        assert np.isnan(independence_test(a[:9], b[:9], given=a[:9] ** 2).pvalue)
+        with pytest.raises(ValueError, match="without given"):
+            independence_test(a, b, given=a, method="rank")
+
+
+class TestConditionalTests:
+    def test_are_those_of_single_calls(self, rng: np.random.Generator) -> None:
+        n = 200
+        c = rng.standard_normal(n)
+        frame = pd.DataFrame(
+            {"x": c + rng.standard_normal(n), "y": c**2 + rng.standard_normal(n), "c": c}
+        )
+        frame["kind"] = np.where(frame.x + rng.standard_normal(n) > 0, "up", "down")
+        weights = rng.uniform(0.5, 1, n)
+        for w in (None, weights):
+            tests = hgr_jax.ConditionalTests(frame, weights=w)
+            for x, y, c in (("x", "y", ["c"]), ("x", "y", ["kind", "c"]), ("kind", "x", ["c"])):
+                single = independence_test(frame[x], frame[y], given=frame[c], weights=w)
+                assert tests(x, y, c).pvalue == pytest.approx(single.pvalue, rel=1e-9)
+            places = [frame.columns.get_loc(name) for name in ("x", "y", "c")]
+            assert tests(places[0], places[1], places[2]) == tests("x", "y", "c")
+            assert tests("x", "y") == independence_test(frame.x, frame.y, weights=w)
+            assert tests("kind", "x").pvalue < 1e-4
+
+    def test_keep_what_they_share(self, rng: np.random.Generator) -> None:
+        table = rng.standard_normal((400, 8))
+        tests = hgr_jax.ConditionalTests(table)
+        first = [tests(i, j, (6, 7)).pvalue for i in range(6) for j in range(i)]
+        again = [tests(j, i, (7, 6)).pvalue for i in range(6) for j in range(i)]
+        assert first == pytest.approx(again, rel=1e-9)
+
+    def test_refusals(self, rng: np.random.Generator) -> None:
+        table = {"x": rng.standard_normal(40), "y": np.ones(40), "z": np.arange(40.0)}
+        with pytest.raises(ValueError, match="'y' cannot be used"):
+            hgr_jax.ConditionalTests(table)
+        gaps = {**table, "y": np.where(np.arange(40) < 4, np.nan, table["z"])}
+        with pytest.raises(ValueError, match="'y' has 4 missing values"):
+            hgr_jax.ConditionalTests(gaps)
+        tests = hgr_jax.ConditionalTests({**table, "y": table["x"] ** 2})
+        for arguments, text in (
+            (("x", "yy"), "no column 'yy'; did you mean 'y'"),
+            (("x", 5), "from 0 to 2; got 5"),
+            (("x", "y", "x"), "different columns"),
+        ):
+            with pytest.raises(ValueError, match=text):
+                tests(*arguments)
 
 
 class TestWhatItDoesNotDependOn:
@@ -444,8 +507,8 @@ def test_functions_of_what_is_given_have_nothing_left_to_test(
     a, b = (f(c) for f in functions_of_c)
     weights = rng.uniform(0.5, 1.5, 300) if weighted else None
     found = independence_test(a, b, given=c, weights=weights)
-    assert found == IndependenceTest(0.0, 1.0, "explained", (0, 0), 0.0)
+    assert found == IndependenceTest(0.0, 1.0, "explained", (0, 0), 0.0, (1.0, 1.0))
     noise = rng.normal(size=300)
-    tested = independence_test(a + 0.01 * noise, b + 0.01 * noise, given=c, weights=weights)
-    assert tested.source in ("signs", "tail")
+    tested = independence_test(a + 0.1 * noise, b + 0.1 * noise, given=c, weights=weights)
+    assert tested.source == "residuals"
     assert tested.pvalue < 0.01

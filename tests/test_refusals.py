@@ -57,7 +57,6 @@ TYPE_ERRORS: list[tuple[str, Callable[[], Any]]] = [
     ("x must hold real numbers", lambda: kernel(["a", "b"], 2)),
     ("given must hold real numbers", given(kb, given=["x"] * ROWS)),
     ("given must hold real numbers", given(hgr_jax.total, given=["x"] * ROWS)),
-    ("given must hold real numbers", lambda: independence([1, 2], [1, 2], given=["x", "y"])),
     ("key must be a random key", on_x(independence, key=0)),
     ("key must be a random key", on_x(permute, key=0)),
     ("key must be a random key", on_x(degrees, key=None)),
@@ -161,7 +160,6 @@ VALUE_ERRORS: list[tuple[str, Callable[[], Any]]] = [
     ("d must be at least 1; got 0", lambda: sk(X, X, 0)),
     (r"a callable d needs a and b of shape \(n,\)", lambda: sk(WIDE, X, fourier(1))),
     ("given_degree", given(hgr_jax.total, given_degree=0)),
-    ("given_degree", on_x(independence, given=X, given_degree=0)),
     ("given_degree .* at most 1000", given(kb, given=np.ones((ROWS, 40)))),
     (
         r"60 variables \(data of shape \(1, 60\)\) has 39710 mono",

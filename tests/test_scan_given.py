@@ -216,7 +216,7 @@ def test_pvalues_are_those_of_the_test_of_each_pair(rng: np.random.Generator) ->
     x = with_holes(table(rng))[:, [0, 2, 3, 4]]
     for w in (None, rng.uniform(0.5, 1.5, ROWS)):
         found = scan(x, given=0, h=2, k=2, weights=w, target="x3")
-        assert (found.pvalue_source[found.pairs[:, 0], 3] == "signs").all()
+        assert (found.pvalue_source[found.pairs[:, 0], 3] == "residuals").all()
         for i, j in found.pairs:
             keep = ~np.isnan(x[:, [i, j, 0]]).any(axis=1)
             weights = None if w is None else w[keep]
@@ -227,7 +227,7 @@ def test_pvalues_are_those_of_the_test_of_each_pair(rng: np.random.Generator) ->
     assert found.pvalue[2, 3] < 1e-3  # x3^2 is in x4
 
 
-def test_signs_of_pairs_with_a_category() -> None:
+def test_pairs_with_a_category() -> None:
     few = []
     for seed in range(40):
         rng = np.random.default_rng(seed)

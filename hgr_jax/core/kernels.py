@@ -123,9 +123,19 @@ def check_given(
     """Return conditioning variables with the rows of ``a``, and their kernel, both checked."""
     kernel = check_kernel("given_degree", given_degree)
     conditioning = as_given(given, a.shape[0], a.dtype)
+    if isinstance(kernel, int) and kernel > 1 and _are_indicators(conditioning):
+        kernel = 1  # products of levels of one category add nothing
     return conditioning, kernel if conditioning is None else check_monomials(
         "given_degree", kernel, conditioning
     )
+
+
+def _are_indicators(x: Array | None) -> bool:
+    """Return whether concrete columns ``(n, p)``, p > 1, are levels of one category."""
+    if x is None or x.ndim < 2 or x.shape[1] < 2 or is_traced(x):
+        return False
+    values = np.asarray(x)
+    return bool(((values == 0) | (values == 1)).all() and (values.sum(axis=1) <= 1).all())
 
 
 def check_two_kernels(

@@ -1,6 +1,8 @@
 """Is it more than chance, and how much of it is bias?  Functions of data on the host.
 
-* `independence`: `independence_test`, the test to begin with, by ranks;
+* `independence`: `independence_test`, the test to begin with, by ranks, and `ConditionalTests`, of
+  one table, given other columns;
+* `conditional`: residuals of functions of ranks given other variables, and their products;
 * `roys_root`: the law that HGR-KB follows for many rows of independent data;
 * `explained`: whether a variable is a function of others;
 * `level_tables`: the law of tables of counts, for few rows;
@@ -14,7 +16,11 @@
 """
 
 from hgr_jax.inference import roys_root
-from hgr_jax.inference.independence import IndependenceTest, independence_test
+from hgr_jax.inference.independence import (
+    ConditionalTests,
+    IndependenceTest,
+    independence_test,
+)
 from hgr_jax.inference.intervals import adjust, corrected, upper_bound
 from hgr_jax.inference.permutation import PermutationTest, permutation_test
 from hgr_jax.inference.resampling import BootstrapInterval, bootstrap, cross_fitted
@@ -27,6 +33,7 @@ from hgr_jax.inference.selection import (
 
 __all__ = [
     "BootstrapInterval",
+    "ConditionalTests",
     "DegreeSelection",
     "IndependenceTest",
     "PermutationTest",

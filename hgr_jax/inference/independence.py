@@ -7,7 +7,8 @@ oscillate in one variable.  So several blocks are tested at once:
 
     T = mean over the blocks of tan((1/2 - p) pi),      P = 1/2 - arctan(T) / pi
 
-* `independence_test`: the test of one pair; `conditional_test` given other variables;
+* `independence_test`: the test of one pair, and `ConditionalTests`, of a table, given other
+  variables (`conditional` has the residuals);
 * `cross_moments`, `combined`: the matrix M, and one p-value of all blocks;
 * `log_probability`: the law of that p-value, which depends on the number of rows alone, from a
   table of simulations; beyond the table log P(P <= p) is a line in log p;
@@ -22,7 +23,8 @@ from __future__ import annotations
 import dataclasses
 import functools
 import math
-from collections.abc import Iterator
+import operator
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -44,23 +46,36 @@ from hgr_jax._checks import (
     check_indexes,
     rows_at,
 )
-from hgr_jax.core.host.linalg import residuals, top_singular_values
+from hgr_jax._texts import near_matches
+from hgr_jax.core.host.linalg import top_singular_values
 from hgr_jax.core.host.ranks import (
     RankedColumn,
-    codes_of,
     effective_row_count,
-    ranks,
-    ranks_of_levels,
 )
-from hgr_jax.core.kernels import products_of_functions
-from hgr_jax.core.ranks import rank_functions
 from hgr_jax.inference import roys_root
+from hgr_jax.inference.conditional import (
+    ConditionalResiduals,
+    Conditioning,
+    Variable,
+    compare_residuals,
+)
 from hgr_jax.inference.explained import is_explained, polynomials_given
-from hgr_jax.inference.permutation import host_generator, orders
+from hgr_jax.inference.permutation import orders
 from hgr_jax.inference.roys_root.law import log_survival_of_many
+from hgr_jax.tables.levels import Category
 
-OF_EXPLAINED = "explained"
-"""Source of the p-value 1 of a variable that is a function of the given ones."""
+OF_EXPLAINED, OF_RESIDUALS = "explained", "residuals"
+"""Sources of the p-value 1 of a variable that is a function of the given ones, and of others given
+variables."""
+
+MAX_SHARE_EXPLAINED = 0.2
+"""Share of the variance of ranks that a regression leaves, above which no function is sought."""
+
+LEAST_GIVEN_ROWS = 10
+"""Smallest number of rows of a test given other variables."""
+
+CACHED_BYTES = 2**28
+"""Bytes of the designs that `ConditionalTests` keeps."""
 
 TEST_METHODS = ("auto", "rank", "permutation")
 
@@ -72,21 +87,14 @@ TAIL_RANKS = (10, 100)
 the statistic."""
 
 SMALLEST_OF_TAIL = 1e-8
-"""Smallest p-value by a tail that is fitted to permutations or signs.  Where the law is known, such
-tails are within a factor of some 10 down to it, and of 1,000 at 1e-12."""
+"""Smallest p-value by a tail that is fitted to permutations, and by products of residuals.  Where
+the law is known, such tails are within a factor of some 10 down to it, and of 1,000 at 1e-12."""
 
 EXTRAPOLATE_AFTER = 2000
 """Number of permutations after which a tail is fitted, if none reaches the statistic."""
 
 RANKS_AT_ONCE = 1_000_000
 """Number of permuted ranks whose functions are in memory at a time: 0.3 GB."""
-
-GIVEN_DEGREE = 8
-"""Largest default degree of the conditioning variables: with some thousand rows the test would find
-the part of a strong dependence that degree 3 does not explain."""
-
-ROWS_PER_FUNCTION = 20
-"""Smallest number of rows for each function of the conditioning variables, by default."""
 
 
 @dataclasses.dataclass(frozen=True)
@@ -97,12 +105,14 @@ class IndependenceTest:
       statistic: largest correlation of combinations of the functions that decided, in [0, 1].
       pvalue: of the hypothesis that the variables are independent.
       source: where the p-value comes from: "rank", the law of independent ranks; "exact", the law
-        of two variables of two values; "permutation"; "signs", random signs of residuals given
-        other variables; "tail", a tail fitted to permutations or signs, where fewer than 10 reach
-        the statistic, and no smaller than 1e-8; "explained", 1 where a or b is a function of the
-        given variables, so that nothing but rounding is left to test.
-      degrees: numbers of functions of a and of b, in the block with the smallest p-value.
+        of two variables of two values; "permutation"; "tail", a tail fitted to permutations, where
+        fewer than 10 reach the statistic, and no smaller than 1e-8; "residuals", given other
+        variables, no smaller than 1e-8; "explained", 1 where a or b is a function of the given
+        variables, so that nothing but rounding is left to test.
+      degrees: numbers of functions of a and of b, in the block with the smallest p-value; given
+        other variables, the places of the two functions whose residuals are most correlated.
       null_mean: mean of ``statistic`` at these degrees, where the variables are independent.
+      explained: shares of the variance of the ranks of a and of b that the given variables explain.
     """
 
     statistic: float
@@ -110,6 +120,7 @@ class IndependenceTest:
     source: str
     degrees: tuple[int, int]
     null_mean: float
+    explained: tuple[float, float] = (0.0, 0.0)
 
 
 def independence_test(
@@ -118,8 +129,7 @@ def independence_test(
     *,
     weights: npt.ArrayLike | None = None,
     counts: npt.ArrayLike | None = None,
-    given: npt.ArrayLike | None = None,
-    given_degree: int | None = None,
+    given: Any = None,
     method: str = "auto",
     permutations: int = 9999,
     key: Array | None = None,
@@ -144,21 +154,23 @@ def independence_test(
     fitted to them.  Two variables of two values have the exact law of their table.
 
     With ``weights`` ranks and means are weighted, and n is the effective number of rows; where
-    single weights are too large, b is permuted.  With ``given`` the functions of the ranks of a and
-    b are replaced by their residuals given such functions of the ranks of c and their products, and
-    the rows' contributions to all means get random signs.  A p-value that is not small does not
-    show conditional independence.
+    single weights are too large, b is permuted.
+
+    With ``given`` the hypothesis is that a and b are independent given c.  Functions of a and of b
+    are replaced by their residuals in a ridge regression on functions of c, and products of these
+    are compared with their standard errors (the guide on p-values has the whole).  Relations to c
+    that the regression does not find count as dependence: no test has its level under all of them.
+    A p-value that is not small does not show conditional independence.
 
     Args:
-      a, b: real arrays ``(n,)``.
+      a, b: real arrays ``(n,)``; with ``given`` also text or a categorical series.
       weights: non-negative observation weights ``(n,)`` or None; a row of weight 0 is dropped.
       counts: how often each row occurred, whole numbers ``(n,)``, or None: the test is that of the
         repeated rows.
-      given: c, ``(n,)`` or several columns ``(n, p)``, or None.
-      given_degree: int, at least 1: of c enter the products of functions the sum of whose positions
-        is up to this; None for the largest up to 8 with 20 rows for each product.
+      given: c, ``(n,)``, several columns ``(n, p)`` or a data frame, or None: numbers, text or
+        categorical series.
       method: "auto", as above; "rank", by the law of ranks, whatever n and the ties; or
-        "permutation" (with ``given``, random signs).
+        "permutation".  With ``given`` it must be "auto".
       permutations: largest number of permutations, int >= 1.
       key: a random key for the permutations; None for ``jax.random.key(0)``.
 
@@ -168,15 +180,15 @@ def independence_test(
     Raises:
       TypeError, ValueError: for shapes, dtypes or options other than the above.
 
-    Degenerate data: a constant variable, and one that polynomials of c (up to degree 30) explain
-    to the last digits, have the statistic 0 and the p-value 1; NaN gives NaN.
+    Degenerate data: a constant variable, and one that c explains to the last digits, have the
+    statistic 0 and the p-value 1; columns of c that are constant are left out; NaN gives NaN, as
+    does ``given`` with fewer than 10 rows.
 
     Cost: a host function, not to be traced.  About 4 ms at n = 500, 15 ms at n = 10,000; 0.1 s at
     n = 100,000.
 
     Source: Liu & Xie, "Cauchy combination test" (2020), for T; Besag & Clifford, "Sequential Monte
-    Carlo p-values" (1991); Mammen, "Bootstrap and wild bootstrap for high dimensional linear
-    models" (1993), for random signs.
+    Carlo p-values" (1991).
 
     Example:
       >>> import jax.numpy as jnp, hgr_jax
@@ -190,31 +202,25 @@ def independence_test(
     if counts is not None:
         order = as_repeats(counts, len(np.asarray(a)))
         a, b, weights, given = (rows_at(x, order) for x in (a, b, weights, given))
-    as_pair(a, b, max_ndim=1, warn=False)
     check_choice("method", method, TEST_METHODS)
     count = check_count("permutations", permutations)
-    as_given(given, len(np.asarray(a)), np.float32, warn=False)
-    if given_degree is not None:
-        check_count("given_degree", given_degree)
     if key is not None:
         as_key(key)
+    w = as_host_weights(weights, len(np.asarray(a)))
+    if given is not None:
+        if method != "auto":
+            raise ValueError(f"method={method!r} is for tests without given variables.")
+        return _test_given(a, b, given, w)
+    as_pair(a, b, max_ndim=1, warn=False)
     # In float64, as distinct numbers may be equal in float32.
     x, y = (np.asarray(value, np.float64) for value in (a, b))
-    w = as_host_weights(weights, len(x))
-    c = None if given is None else np.asarray(given, np.float64).reshape(len(x), -1)
     if w is not None:
         weighted = w > 0
-        x, y, w, c = x[weighted], y[weighted], w[weighted], c if c is None else c[weighted]
+        x, y, w = x[weighted], y[weighted], w[weighted]
         w = w if np.ptp(w) > 0 else None
-    if any(np.isnan(values).any() for values in (x, y, *([] if c is None else [c]))):
+    if np.isnan(x).any() or np.isnan(y).any():
         return IndependenceTest(np.nan, np.nan, "", (0, 0), np.nan)
     sides = RankedColumn.of_values(x, w), RankedColumn.of_values(y, w)
-    if c is not None:
-        explaining = polynomials_given(c, np.zeros((len(c), 0)))
-        if is_explained(x, explaining) or is_explained(y, explaining):
-            return IndependenceTest(0.0, 1.0, OF_EXPLAINED, (0, 0), 0.0)
-        basis = functions_given(c, given_degree, w)
-        return conditional_test(sides, basis, w, key=key, most=count, method=method)
     if method == "auto" and w is None and all(side.is_binary for side in sides):
         return _fisher_test(*sides)
     rows, rarest = effective_row_count(len(x), w), rarest_order(*sides)
@@ -240,36 +246,45 @@ def independence_test(
     return _test_by_draws(drawn, "permutation", rows, rarest, count)
 
 
-def conditional_test(
-    sides: tuple[RankedColumn, RankedColumn],
-    basis: Floats,
-    weights: Floats | None,
-    *,
-    key: Array | None,
-    most: int,
-    method: str = "auto",
-) -> IndependenceTest:
-    """Test residuals of ranks given orthonormal functions ``(r, n)``; ``most`` is permutations."""
-    f, g = (
-        residuals(
-            s.functions()[: max(s.reliable, 1) if method == "auto" else None],
-            basis,
-            weights,
-        )
-        for s in sides
+def _test_given(a: Any, b: Any, given: Any, weights: Floats | None) -> IndependenceTest:
+    """Test two variables given others, ``(n,)``, ``(n, p)`` or a frame."""
+    from hgr_jax.tables.columns import read_variable  # numbers alone do without its imports
+
+    rows = len(np.asarray(a))
+    columns = _given_columns(given, rows)
+    values = [
+        read_variable(name, value)
+        for name, value in [("a", a), ("b", b), *(("given", column) for column in columns)]
+    ]
+    as_pair(*(as_codes(x) for x in values[:2]), max_ndim=1, warn=False)
+    for column in values[2:]:
+        as_given(as_codes(column), rows, np.float32, warn=False)
+    kept = slice(None) if weights is None else weights > 0
+    arrays = [np.asarray(as_codes(x), np.float64)[kept] for x in values]
+    if any(np.isnan(x).any() for x in arrays):
+        return IndependenceTest(np.nan, np.nan, "", (0, 0), np.nan)
+    levels = frozenset(i for i, x in enumerate(values) if isinstance(x, Category))
+    tests = ConditionalTests.of_values(
+        arrays.__getitem__, levels, len(arrays[0]), None if weights is None else weights[kept]
     )
-    count = basis.shape[1]
-    rows = max(effective_row_count(count, weights) - len(basis), 2.0)
-    if not len(f) or not len(g):
-        return IndependenceTest(0.0, 1.0, "exact", (0, 0), 0.0)
-    share = None if weights is None else weights / weights.sum()
-    if method == "rank":
-        effective_rows = rows * sides[0].effective_share * sides[1].effective_share
-        return _test_by_law(
-            cross_moments(f, g[:, None], share), rows, effective_rows, rarest_order(*sides)
-        )
-    drawn = _moments_under_signs(f, g, share, random_signs(key, count, most, rows, len(basis)))
-    return _test_by_draws(drawn, "signs", rows, -count * math.log(2), most)
+    return tests.test(0, 1, tuple(range(2, len(arrays))))
+
+
+def _given_columns(given: Any, rows: int) -> list[Any]:
+    """Return the conditioning variables one by one."""
+    if hasattr(given, "columns") or isinstance(given, Mapping):
+        return [given[name] for name in (given if isinstance(given, Mapping) else given.columns)]
+    array = given if hasattr(given, "ndim") else np.asarray(given)
+    if array.ndim == 2:
+        return [*array.T] if array.shape[0] == rows else [array]  # which is refused with its shape
+    return [given]
+
+
+def as_codes(x: Any) -> Any:
+    """Return numbers as they are, and the codes of a `Category`, missing ones as a last level."""
+    if not isinstance(x, Category):
+        return x
+    return np.where(x.codes < 0, len(x.levels), x.codes).astype(np.float64)
 
 
 def _test_by_law(
@@ -287,57 +302,6 @@ def split_draws(most: int, rows: int) -> tuple[int, int]:
     """Return the number of chunks in which permutations are drawn, and the size of a chunk."""
     size = min(most + 1, max(1, RANKS_AT_ONCE // rows))
     return -(-(most + 1) // size), size
-
-
-def random_signs(
-    key: Array | None, count: int, most: int, rows: float, explained: int
-) -> Iterator[Floats]:
-    """Yield scaled random signs ``(size, count)``; the first of ``1 + most`` draws are equal."""
-    # The residuals of n rows vary as n - r rows, which signs do not account for.
-    scale = math.sqrt((rows + explained) / (rows - 1))
-    key = jax.random.key(0) if key is None else key
-    generator = host_generator(key)
-    chunks, size = split_draws(most, count)
-    for chunk in range(chunks):
-        signs = scale * (1.0 - 2.0 * generator.integers(0, 2, (size, count), np.int8))
-        if not chunk:
-            signs[0] = 1
-        yield signs
-
-
-def _moments_under_signs(
-    f: Floats, g: Floats, share: Floats | None, drawn: Iterator[Floats]
-) -> Iterator[Floats]:
-    """Yield moments whose contributions of each row have the signs ``(N, n)``."""
-    i, j = np.indices((len(f), len(g)))[:, in_blocks(len(f), len(g))]
-    products = (f / f.shape[1] if share is None else f * share)[i] * g[j]
-    for signs in drawn:
-        m = np.zeros((len(f), len(g), len(signs)))
-        m[i, j] = products @ signs.T
-        yield m
-
-
-def _affordable_degree(rows: int, variables: int) -> int:
-    """Return the largest total degree with at least `ROWS_PER_FUNCTION` rows for each function."""
-    degrees = range(2, GIVEN_DEGREE + 1)
-    affordable = (d for d in degrees if math.comb(variables + d, d) <= rows / ROWS_PER_FUNCTION)
-    return max(affordable, default=1)
-
-
-def functions_given(c: Floats, degree: int | None, weights: Floats | None) -> Floats:
-    """Return orthonormal functions ``(r, n)`` of the ranks of ``c (n, p)``.
-
-    Products of functions of single ranks, the sum of whose positions is up to ``degree``.
-    """
-    degree = degree or _affordable_degree(*c.shape)
-    rank = ranks(c)
-    if weights is not None:
-        codes = [codes_of(column) for column in rank.T]
-        rank = np.stack([ranks_of_levels(x, weights)[0][x] for x in codes], axis=1)
-    one = np.ones((1, *rank.shape))
-    factors = np.concatenate([one, rank_functions((rank + 1) / 2, degree)])
-    products = products_of_functions(np.moveaxis(factors, 2, 0), degree)
-    return residuals(products, np.zeros((0, len(c))), weights)
 
 
 def _test_result(block: Combined, pvalue: float, source: str, rows: float) -> IndependenceTest:
@@ -409,6 +373,186 @@ def in_blocks(h: int, k: int) -> npt.NDArray[np.bool_]:
     for rows, columns in BLOCKS:
         inside[:rows, :columns] = True
     return inside
+
+
+class ConditionalTests:
+    """Tests of conditional independence in one table: what belongs to a column is computed once.
+
+    ``ConditionalTests(table)(x, y, given)`` is `independence_test` of these columns.  The basis of
+    the given columns, and the residuals of each column given them, are kept for later tests, up to
+    some 256 MB: many tests of a search for causes share them.
+
+    Attributes:
+      names: names of the columns.
+    """
+
+    names: tuple[str, ...]
+
+    def __init__(self, table: Any, *, weights: npt.ArrayLike | None = None) -> None:
+        """Read the columns of a table.
+
+        Args:
+          table: an array ``(n, p)`` (names ``x0, x1, ...``), a mapping of names to columns, or a
+            data frame: numbers, text or categorical columns, as `hgr_jax.scan` reads them.
+          weights: non-negative observation weights ``(n,)`` or None; a row of weight 0 is dropped.
+
+        Raises:
+          TypeError: for what is no table.
+          ValueError: for a column of numbers with missing values, and a column that can't be used.
+
+        Degenerate data: a missing value of a category is a level of its own.
+
+        Source: see `independence_test`.
+
+        Example:
+          >>> import numpy as np, hgr_jax
+          >>> cause, e, f = np.random.default_rng(0).normal(size=(3, 300))
+          >>> tests = hgr_jax.ConditionalTests({"cause": cause, "x": cause**2 + e, "y": cause + f})
+          >>> tests("x", "y").pvalue < 0.001, tests("x", "y", ["cause"]).pvalue > 0.05
+          (True, True)
+        """
+        from hgr_jax.tables.columns import as_columns
+
+        check_indexes("table", table, "weights", weights)
+        columns = as_columns(table, missing_level=True)
+        for name, reason in columns.skipped.items():
+            raise ValueError(f"column {name!r} cannot be used: {reason}.")
+        values: dict[int, Floats] = {}
+        for place, category in zip(columns.category_positions, columns.categories, strict=True):
+            values[int(place)] = as_codes(category)
+        for place, number in zip(
+            columns.number_positions, np.asarray(columns.numbers).T, strict=True
+        ):
+            values[int(place)] = number.astype(np.float64)
+            if missing := int(np.isnan(number).sum()):
+                raise ValueError(
+                    f"column {columns.names[place]!r} has {missing:,} missing values: drop their"
+                    " rows, or replace them."
+                )
+        w = as_host_weights(weights, columns.rows)
+        kept = slice(None) if w is None else w > 0
+        levels = frozenset(map(int, columns.category_positions))
+        rows = columns.rows if w is None else int(np.sum(w > 0))
+        self._prepare(lambda i: values[i][kept], levels, rows, w if w is None else w[kept])
+        self.names = columns.names
+
+    @classmethod
+    def of_values(
+        cls,
+        values: Callable[[int], Floats],
+        levels: frozenset[int],
+        rows: int,
+        weights: Floats | None,
+        *,
+        explained: bool = True,
+    ) -> ConditionalTests:
+        """Return tests of columns by position.
+
+        Args:
+          values: function that returns the numbers or the codes of a column, ``(rows,)``.
+          levels: positions of the categories.
+          rows: number of rows.
+          weights: ``(rows,)``, above 0, or None.
+          explained: whether to look for columns that others determine to the last digits.
+        """
+        tests = cls.__new__(cls)
+        tests._prepare(values, levels, rows, weights, explained=explained)
+        return tests
+
+    def _prepare(
+        self,
+        values: Callable[[int], Floats],
+        levels: frozenset[int],
+        rows: int,
+        weights: Floats | None,
+        *,
+        explained: bool = True,
+    ) -> None:
+        self._values, self._levels, self._rows = values, levels, rows
+        self._weights = None if weights is None or not np.ptp(weights) else weights
+        self._looks_for_explained = explained
+        few = max(CACHED_BYTES // (8 * rows * 256), 4)
+        self._variable = functools.cache(self._make_variable)
+        self._conditioning = functools.lru_cache(few)(self._make_conditioning)
+        self._residuals = functools.lru_cache(16 * few)(self._make_residuals)
+        self._polynomials = functools.lru_cache(4)(self._make_polynomials)
+
+    def _make_variable(self, column: int) -> Variable:
+        x = self._values(column)
+        if column in self._levels:
+            return Variable.of_levels(x.astype(np.int64), self._weights)
+        return Variable.of_number(x, self._weights)
+
+    def _make_conditioning(self, given: tuple[int, ...]) -> Conditioning:
+        return Conditioning([self._variable(i) for i in given], self._rows, self._weights)
+
+    def _make_residuals(self, column: int, given: tuple[int, ...]) -> ConditionalResiduals:
+        return self._conditioning(given).of_variable(self._variable(column))
+
+    def _make_polynomials(self, given: tuple[int, ...]) -> Floats:
+        numbers = [self._values(i) for i in given if i not in self._levels]
+        indicators = [self._variable(i).functions for i in given if i in self._levels]
+        return polynomials_given(
+            np.array(numbers).reshape(-1, self._rows).T,
+            np.concatenate([np.zeros((0, self._rows)), *indicators]).T,
+        )
+
+    def _is_explained(self, column: int, given: tuple[int, ...]) -> bool:
+        """Return whether a column is a function of the given ones, but for rounding."""
+        if not self._looks_for_explained or not given:
+            return False
+        if self._residuals(column, given).share > MAX_SHARE_EXPLAINED or column in self._levels:
+            return False
+        return is_explained(self._values(column), self._polynomials(given))
+
+    def __call__(
+        self, x: int | str, y: int | str, given: Sequence[int | str] | int | str = ()
+    ) -> IndependenceTest:
+        """Return the test of two columns, by name or position, given others.
+
+        Raises:
+          ValueError: for a column that the table does not have, and for one that stands twice.
+        """
+        given = [given] if isinstance(given, int | str | np.integer) else [*given]
+        places = [self._place(name) for name in (x, y, *given)]
+        if len({*places}) < len(places):
+            raise ValueError(f"x, y and given must be different columns; got {[x, y, *given]}.")
+        return self.test(places[0], places[1], tuple(sorted(places[2:])))
+
+    def _place(self, name: int | str) -> int:
+        if isinstance(name, str):
+            if name not in self.names:
+                raise ValueError(f"no column {name!r}{near_matches(name, self.names)}.")
+            return self.names.index(name)
+        if not 0 <= operator.index(name) < len(self.names):
+            raise ValueError(f"positions are from 0 to {len(self.names) - 1}; got {name}.")
+        return operator.index(name)
+
+    def test(self, x: int, y: int, given: tuple[int, ...]) -> IndependenceTest:
+        """Return the test of two columns by position; ``given`` is in order."""
+        if self._rows < LEAST_GIVEN_ROWS:
+            return IndependenceTest(np.nan, np.nan, "", (0, 0), np.nan)
+        given = tuple(i for i in given if len(self._variable(i).functions))
+        sides = [self._variable(i) for i in (x, y)]
+        if not all(len(side.functions) for side in sides):
+            return IndependenceTest(0.0, 1.0, "exact", (0, 0), 0.0)
+        if not given and not {x, y} & self._levels:
+            return independence_test(self._values(x), self._values(y), weights=self._weights)
+        if any(self._is_explained(column, given) for column in (x, y)):
+            return IndependenceTest(0.0, 1.0, OF_EXPLAINED, (0, 0), 0.0, (1.0, 1.0))
+        a, b = (self._residuals(column, given) for column in (x, y))
+        found = compare_residuals(a, b, self._conditioning(given))
+        log_p = np.log(np.maximum(found.pvalues, 1e-300))[:, None]
+        pvalue = float(np.exp(_combined_log_p(log_p, np.array([len(log_p)]))[0]))
+        rows = effective_row_count(self._rows, self._weights)
+        return IndependenceTest(
+            found.correlation,
+            max(pvalue, SMALLEST_OF_TAIL),
+            OF_RESIDUALS,
+            found.places,
+            math.sqrt(2 / (math.pi * rows)),
+            (max(1 - a.share, 0.0), max(1 - b.share, 0.0)),
+        )
 
 
 class Combined(NamedTuple):

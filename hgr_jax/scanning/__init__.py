@@ -25,7 +25,7 @@ From a table to a `Scan`, in the order in which a scan uses them:
 * `significance`: the choice of a test for each pair;
 * `level_tests`: tests of pairs with a category;
 * `rank_tests`: HGR, and the test by ranks of pairs of numbers;
-* `resampling`: permutations and random signs;
+* `resampling`: permutations, and tests given other columns;
 * `screen`: the test by ranks of very many pairs, in float32;
 * `consumers`: the first pairs of very many columns;
 * `result`: `Scan` and `Pair`: matrices, lists, frames, files;

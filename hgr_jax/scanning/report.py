@@ -216,8 +216,8 @@ HEADERS = {
         "pvalue_source",
         (
             "a law of ranks at several degrees; for a category, Roy's law; exact for two columns of"
-            " two values; permutations of ranks (sampled: of a sample of the rows); random signs"
-            " given other columns"
+            " two values; permutations of ranks (sampled: of a sample of the rows); residuals of"
+            " ranks given other columns"
         ),
     ),
     "remark": ("remark", "what else may make the dependence (of pairs that were examined)"),

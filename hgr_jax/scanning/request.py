@@ -69,7 +69,7 @@ class Test:
       kind: ``"auto"`` (by ranks, see the guide "P-values and intervals"),
         ``"asymptotic"`` (Roy's law at degrees h and k, of the values as they are), or
         ``"permutation"`` (of the values; of their ranks for HGR).
-      permutations: the largest number of permutations or random signs of a pair.
+      permutations: the largest number of permutations of a pair.
       key: random key of these; None is ``jax.random.key(0)``, so that scans repeat.
       fdr: how p-values are adjusted for their number: ``"bh"`` (Benjamini & Hochberg) or ``"by"``
         (Benjamini & Yekutieli), which holds however pairs depend on each other.
@@ -311,7 +311,7 @@ class Request:
             if kind not in ("auto", None):
                 raise ValueError(
                     f"test={kind!r} is not for given columns, as neither those laws nor"
-                    " permutations hold beside them: take 'auto', by random signs, or None."
+                    " permutations hold beside them: take 'auto', by residuals, or None."
                 )
         if self.top is not None:
             if not solved:

@@ -1,8 +1,8 @@
-"""Tests of many pairs by resampling: permutations of the rows, and random signs.
+"""Tests of many pairs by permutations of the rows; given other columns, by residuals.
 
 A permutation does not change the orthonormal basis of a column, so all pairs of columns that are
 present in the same rows take one matrix product a permutation.  Given other columns, permutations
-of rows do not have the right law; random signs of the rows' contributions to a correlation do.
+of rows do not have the right law; `hgr_jax.inference.conditional` has one that does.
 """
 
 from __future__ import annotations
@@ -10,26 +10,17 @@ from __future__ import annotations
 import functools
 import math
 from collections.abc import Callable, Iterator
-from typing import NamedTuple, cast
+from typing import NamedTuple
 
 import numpy as np
-from jax import Array
 from numpy.typing import NDArray
 
 from hgr_jax._arrays import Floats, Integers
-from hgr_jax.core.host.linalg import memberships, residuals, top_correlations, top_singular_values
-from hgr_jax.core.host.polynomials import centred_indicators, polynomials_at
-from hgr_jax.core.host.ranks import RankedColumn, effective_row_count
-from hgr_jax.core.kernels import Indicators
-from hgr_jax.inference.independence import (
-    EARLY_STOP_EXCEEDANCES,
-    conditional_test,
-    functions_given,
-    random_signs,
-)
-from hgr_jax.scanning.features import Features, Kernels, within_range
+from hgr_jax.core.host.linalg import memberships, top_correlations
+from hgr_jax.core.host.polynomials import polynomials_at
+from hgr_jax.inference.independence import ConditionalTests
+from hgr_jax.scanning.features import Features, within_range
 from hgr_jax.scanning.memory import MemorySums
-from hgr_jax.scanning.request import Test
 from hgr_jax.scanning.residuals import GivenColumns
 
 TOLERANCE = 1e-5
@@ -51,12 +42,6 @@ EARLY_STOP_SHARE = 0.2
 
 MIN_TWO_STAGE = 199
 """Largest number of permutations that are drawn in one stage."""
-
-MAX_SIGNS = 9999
-"""Largest number of random signs of a pair of numbers, as in `independence_test`."""
-
-TIE_TOLERANCE = 1e-6
-"""Relative difference below which two values under signs count as equal."""
 
 
 class PermutationNull(NamedTuple):
@@ -388,101 +373,43 @@ def _whitened(sums: MemorySums, columns: Integers) -> NDArray[np.float32]:
     return whitened
 
 
-class SignTests:
-    """Conditional tests of pairs of columns: of numbers, by `independence_test`."""
-
-    def __init__(
-        self, features: Features, given: GivenColumns, kernels: Kernels, key: Array | None
-    ) -> None:
-        """Prepare tests of columns, whose numbers may be ranks."""
-        self.features, self.given, self.kernels, self.key = features, given, kernels, key
-        # The basis on the last pair's rows is kept: in most tables all pairs have the same rows.
-        self.rows_of_basis, self.basis = b"", cast(Floats, np.zeros((0, 0)))
-        self.ranked: dict[int, RankedColumn] = {}
-
-    def pvalue(self, pair: Integers, permutations: int) -> float:
-        """Return the p-value of two columns on the rows where both are present.
-
-        ``permutations`` is the largest number of signs for a pair with a category.
-        """
-        features, numbers = self.features, self.features.n_numeric
-        shared = features.present(pair[0]) & features.present(pair[1])
-        w = features.weights
-        if w is not None:
-            shared &= w > 0
-            w = w[shared].astype(np.float64)
-            w = w if np.ptp(w) else None
-        key = np.packbits(shared).tobytes()
-        if key != self.rows_of_basis:
-            self.rows_of_basis, self.basis, self.ranked = key, self._basis_on(shared, w), {}
-        basis = self.basis
-        if (pair < numbers).all():
-            sides = self._ranks(pair[0], shared, w), self._ranks(pair[1], shared, w)
-            return conditional_test(sides, basis, w, key=self.key, most=MAX_SIGNS).pvalue
-        rows = int(shared.sum())
-        shares = np.full(rows, 1 / rows) if w is None else w / w.sum()
-        left = []
-        for column, degree in zip(pair, (self.kernels.h, self.kernels.k), strict=True):
-            kernel = features.kernel(column, degree)
-            if isinstance(kernel, Indicators):
-                x = features.values(column)[shared]
-                functions = centred_indicators(x, shares, kernel.count)
-            else:
-                functions = self._ranks(column, shared, w).functions()[:degree]
-            left.append(residuals(functions, basis, w))
-        if not all(len(side) for side in left):
-            return 1.0
-        effective_rows = max(effective_row_count(rows, w) - len(basis), 2.0)
-        drawn = random_signs(self.key, rows, permutations, effective_rows, len(basis))
-        return _reaching(left[0] * shares, left[1], drawn, permutations)
-
-    def _ranks(self, column: int, rows: NDArray[np.bool_], weights: Floats | None) -> RankedColumn:
-        """Rank a column of numbers among the rows of the last pair."""
-        if column not in self.ranked:
-            x = self.features.values(column)[rows].astype(np.float64)
-            self.ranked[column] = RankedColumn.of_values(x, weights)
-        return self.ranked[column]
-
-    def _basis_on(self, rows: NDArray[np.bool_], weights: Floats | None) -> Floats:
-        """Return orthonormal functions ``(r, m)`` of the given columns on some rows."""
-        numbers, codes = self.given.features.x[rows], self.given.features.codes[rows]
-        w = np.ones(len(codes)) if weights is None else weights
-        parts: list[Floats] = [np.zeros((0, len(codes)))]
-        if numbers.shape[1]:
-            parts.append(functions_given(numbers.astype(np.float64), None, weights))
-        parts += [centred_indicators(c, w / w.sum(), int(c.max()) + 1) for c in codes.T]
-        basis = np.concatenate(parts)
-        return residuals(basis, np.zeros((0, len(codes))), weights) if codes.shape[1] else basis
-
-
-def _reaching(f: Floats, g: Floats, drawn: Iterator[Floats], most: int) -> float:
-    """Return the p-value of the largest correlation of functions ``f`` and ``g`` by random signs.
-
-    Drawing stops when 100 values under signs reach the observed value, or after ``most`` values.
-    """
-    values = np.zeros(0)
-    for signs in drawn:
-        m = np.matmul(f[None] * signs[:, None], g.T)
-        values = np.concatenate([values, top_singular_values(np.moveaxis(m, 0, -1))])
-        reached = np.flatnonzero(values[1 : 1 + most] >= values[0] * (1 - TIE_TOLERANCE))
-        if len(reached) >= EARLY_STOP_EXCEEDANCES:
-            return float(EARLY_STOP_EXCEEDANCES / (1 + reached[EARLY_STOP_EXCEEDANCES - 1]))
-    return float((1 + len(reached)) / (1 + most))
-
-
-def sign_tests(
+def conditional_tests(
     features: Features,
     given: GivenColumns,
-    kernels: Kernels,
     pairs: Integers,
     usable: NDArray[np.bool_],
-    test: Test,
     progress: Callable[[int], None],
 ) -> Floats:
-    """Return p-values ``(N,)`` of ``pairs (N, 2)``, NaN for pairs that are not ``usable``."""
-    pvalues = np.full(len(pairs), np.nan)
-    tests = SignTests(features, given, kernels, test.key)
+    """Return p-values ``(N,)`` of ``pairs (N, 2)``, NaN for pairs that are not ``usable``.
+
+    Of the rows where both columns are present, as `independence_test` with ``given``.
+    """
+    pvalues, key, w = np.full(len(pairs), np.nan), b"", features.weights
+    numbers, codes = given.features.x, given.features.codes
+    conditioning = [*np.asarray(numbers, np.float64).T, *codes.T]
+    places = tuple(range(-len(conditioning), 0))
+    categories = range(features.n_numeric, features.n_numeric + features.codes.shape[1])
+    levels = frozenset([*categories, *places[numbers.shape[1] :]])
+    present = ~np.isnan(numbers).any(axis=1) & (codes >= 0).all(axis=1)
     for place in np.flatnonzero(usable):
-        pvalues[place] = tests.pvalue(pairs[place], test.permutations)
+        a, b = map(int, pairs[place])
+        shared = present & features.present(a) & features.present(b)
+        if w is not None:
+            shared &= w > 0
+        if np.packbits(shared).tobytes() != key:  # in most tables all pairs have the same rows
+            key, rows = np.packbits(shared).tobytes(), shared
+
+            def values(column: int, rows: NDArray[np.bool_] = rows) -> Floats:
+                x = conditioning[column] if column < 0 else features.values(column)
+                return np.asarray(x[rows], np.float64)
+
+            tests = ConditionalTests.of_values(
+                values,
+                levels,
+                int(rows.sum()),
+                None if w is None else w[rows].astype(np.float64),
+                explained=False,  # such columns are skipped
+            )
+        pvalues[place] = tests.test(a, b, places).pvalue
         progress(1)
     return pvalues

@@ -307,7 +307,7 @@ class Scan:
         j; so ``degrees[j, i]`` is ``degrees[i, j]`` reversed.
       source: where a p-value is from, 0 to 5 for none, ``"rank"`` (a law of ranks),
         ``"asymptotic"`` (Roy's law, of categories or of the values as they are),
-        ``"permutation"``, ``"exact"`` and ``"signs"``, as in `hgr_jax.scan`; in words:
+        ``"permutation"``, ``"exact"`` and ``"residuals"``, as in `hgr_jax.scan`; in words:
         `pvalue_source`.
       skipped: names of the columns that were left out, with the reason.
       notes: names of columns that were used, but not quite as they are, with a remark.

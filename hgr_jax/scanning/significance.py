@@ -2,7 +2,7 @@
 
 ``"auto"`` tests two numbers by ranks (`rank_tests`), a pair with a category by Roy's law or by its
 table of counts (`level_tests`), and all other pairs by permutations of ranks; given other columns,
-all pairs by random signs.
+all pairs by products of residuals.
 """
 
 from __future__ import annotations
@@ -19,19 +19,20 @@ from numpy.typing import NDArray
 
 from hgr_jax._arrays import Floats, Integers
 from hgr_jax.inference import roys_root
+from hgr_jax.inference.independence import OF_RESIDUALS
 from hgr_jax.inference.permutation import permutation_test
 from hgr_jax.measures import kb
 from hgr_jax.scanning.features import Estimates, Features
 from hgr_jax.scanning.level_tests import LevelTests
 from hgr_jax.scanning.rank_tests import RankResults
 from hgr_jax.scanning.request import Measure, Test
-from hgr_jax.scanning.resampling import permutation_null, sign_tests
+from hgr_jax.scanning.resampling import conditional_tests, permutation_null
 from hgr_jax.scanning.table import Table
 
 SAMPLED = "sampled permutation"
 """Source of p-values by permutations of a sample of the rows."""
 
-SOURCES = ("", "rank", "asymptotic", "permutation", "exact", "signs", SAMPLED)
+SOURCES = ("", "rank", "asymptotic", "permutation", "exact", OF_RESIDUALS, SAMPLED)
 
 
 @dataclasses.dataclass(frozen=True)
@@ -97,12 +98,10 @@ def test_pairs(
     source = np.where(by_ranks.exact[has_law], SOURCES.index("exact"), SOURCES.index("rank"))
     tests.set_law(has_law, by_ranks.log_p[has_law], source)
     if table.given is not None:
-        ranked = table.given.ranked()
-        pvalues = sign_tests(
-            table.in_ranks, ranked, kernels.of_ranks(), pairs, usable, test, progress
+        tests.pvalue[:] = conditional_tests(
+            table.in_ranks, table.given.ranked(), pairs, usable, progress
         )
-        tests.pvalue[:] = pvalues
-        tests.source[usable] = SOURCES.index("signs")
+        tests.source[usable] = SOURCES.index(OF_RESIDUALS)
         return tests
     categories = pairs >= table.features.n_numeric
     if test.kind == "auto" and not kernels.single:

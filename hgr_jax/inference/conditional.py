@@ -1,0 +1,332 @@
+"""Conditional independence of X and Y given Z, by residuals of functions of ranks.
+
+1. *Functions.*  A number has `DEGREE` orthonormal functions of its ranks (`hgr_jax.core.ranks`), a
+   category the indicators of its levels (`Variable`).
+2. *Regression.*  `Conditioning` regresses those of X and of Y on one design of Z: functions of the
+   ranks of each column, indicators, and a Gaussian kernel of all columns at some landmarks.  It is
+   a ridge regression.  Generalised cross-validation finds the best penalty for each function, and
+   a smaller one is taken: the bias of a regression makes false discoveries, its variance does not.
+   Jumps along a column of Z, or along the best linear predictor, are taken out one by one.
+3. *Second look.*  What is left of X has functions of its own ranks, which are residualised too.
+4. *Test.*  The mean of the product of a residual of X and one of Y, over its standard error, is
+   nearly normal whatever the variance given Z.  Three weighted sums of squares of these have each
+   the law of a chi-squared variable with the same first three moments; `independence` combines
+   them.
+
+To a test, what a regression does not find of Z is dependence (Shah & Peters 2020): none holds its
+size whatever Z does to X and to Y.
+
+Source: Zhang, Peters, Janzing & Schölkopf, "Kernel-based conditional independence test" (2011);
+Shah & Peters, "The hardness of conditional independence testing" (2020), for products of residuals.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Sequence
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy import special
+
+from hgr_jax._arrays import Floats, Integers
+from hgr_jax.core.host.polynomials import centred_indicators
+from hgr_jax.core.host.ranks import RankedColumn
+
+DEGREE, OF_RESIDUAL = 6, 3
+"""Largest number of functions of a number, and of the ranks of its residual."""
+
+OF_ONE, OF_MANY = 16, 8
+"""Largest number of functions of a column of Z alone, and beside others."""
+
+LANDMARKS, MOST_LANDMARKS, LANDMARK_SHARE = 50, 200, 0.4
+"""Rows at which the kernel is centred: for each column of Z beyond the first, at most, and at most
+as a share of the rows."""
+
+WIDTH = 0.7
+"""Width of the kernel, in units of normal scores and of the root of the number of columns."""
+
+PENALTIES = np.exp(np.linspace(np.log(1e-7), np.log(3.0), 24))
+"""Penalties of the ridge regression, in units of the variance of a function of Z."""
+
+UNDERSMOOTHING = 4
+"""Number of steps to smaller penalties than the best for prediction."""
+
+MOST_DEGREES_OF_FREEDOM, MOST_DIRECTIONS = 0.5, 0.6
+"""Largest share of the rows that a regression uses up, and that its design has directions."""
+
+JUMP_SHARE, JUMP_ROWS = 0.04, 15
+"""Share of the rows on either side of a jump that show it, and their smallest number."""
+
+MOST_JUMPS, LEAST_JUMP = 4, 15.0
+"""Largest number of jumps, and smallest sum of squares of one, of three functions, over its
+variance: three independent functions pass it at one place in 500."""
+
+JITTER = 0.06
+"""Noise in the ranks, in standard deviations: what Z leaves below it tells nothing."""
+
+FLOAT32_ROWS = 20_000
+"""Number of rows from which on the design is in float32."""
+
+
+@dataclasses.dataclass(frozen=True)
+class Variable:
+    """The functions of a variable.
+
+    Attributes:
+      functions: ``(k, n)``, orthonormal; of a category the indicators of its levels.
+      places: ``(k,)``, from 1: where they stand among the functions of ranks; 1 for indicators.
+      levels: number of distinct values, at most ``DEGREE + 1``.
+      coordinates: ``(d, n)``, of unit variance, for distances between rows.
+    """
+
+    functions: Floats
+    places: Floats
+    levels: int
+    coordinates: Floats
+
+    @property
+    def is_discrete(self) -> bool:
+        """Whether its functions are all functions of its values."""
+        return self.levels <= DEGREE
+
+    @classmethod
+    def of_number(cls, x: Floats, weights: Floats | None = None) -> Variable:
+        """Return the functions of finite numbers ``(n,)``."""
+        column = RankedColumn.of_values(x, weights)
+        f = column.functions()[:OF_ONE]
+        places, levels = 1.0 + column.positions[: len(f)], min(len(np.unique(x)), DEGREE + 1)
+        if levels <= DEGREE or not len(f):
+            return cls(f, places, levels, f)
+        share, rows = (column.linear / np.sqrt(12) + 0.5)[column.codes], len(x)
+        scores = special.ndtri(np.clip(share, 0.5 / rows, 1 - 0.5 / rows))
+        return cls(f, places, levels, scores[None])
+
+    @classmethod
+    def of_levels(cls, codes: Integers, weights: Floats | None = None) -> Variable:
+        """Return the indicators of the levels of a category, from codes ``(n,)``."""
+        shares = np.ones(len(codes)) if weights is None else weights
+        f = centred_indicators(codes, shares / shares.sum(), int(codes.max()) + 1)
+        return cls(f, np.ones(len(f)), min(len(f), DEGREE), f)
+
+
+@dataclasses.dataclass(frozen=True)
+class ConditionalResiduals:
+    """ConditionalResiduals of a variable given Z.
+
+    Attributes:
+      values: ``(k, n)``: of its functions, then of functions of the ranks of its residual.
+      places: ``(k,)``, of the functions.
+      is_second: ``(k,)``, mask of functions of its residual.
+      left: squared share of each direction of the design that the regression leaves, ``(k, r)``.
+      noise: factor of the variance of each, by `JITTER`, ``(k,)``.
+      share: share of the variance of the first function that is left.
+    """
+
+    values: Floats
+    places: Floats
+    is_second: NDArray[np.bool_]
+    left: Floats
+    noise: Floats
+    share: float
+
+
+class Conditioning:
+    """The regression of functions on the columns of Z."""
+
+    def __init__(self, given: Sequence[Variable], rows: int, weights: Floats | None = None) -> None:
+        """Decompose the design of the columns."""
+        self.rows, self.weights = rows, weights
+        self.shares = np.full(rows, 1 / rows) if weights is None else weights / weights.sum()
+        self.numbers = [z for z in given if not z.is_discrete and len(z.functions)]
+        self.lines = np.array([z.functions[0] for z in self.numbers]).reshape(-1, rows)
+        self.orders = [np.argsort(line, kind="stable") for line in self.lines]
+        design = _design(given, rows)
+        if rows >= FLOAT32_ROWS:
+            design = design.astype(np.float32)
+        self.design = design - (design @ self.shares.astype(design.dtype))[:, None]
+        weighted = self.design * self.shares.astype(design.dtype)
+        values, vectors = np.linalg.eigh((weighted @ self.design.T).astype(np.float64))
+        rounding = 1e-6 if rows >= FLOAT32_ROWS else 1e-9
+        used = values > max(rounding * values.max(initial=0), rounding**2)
+        used[: -max(1, int(MOST_DIRECTIONS * rows))] = False
+        self.map = vectors[:, used] / np.sqrt(values[used])
+        self.fitted = values[used] / (values[used] + PENALTIES[:, None])
+        degrees = 1 + self.fitted.sum(axis=1)
+        self.least = int(np.argmax(degrees < MOST_DEGREES_OF_FREEDOM * rows))
+        self.log_left = 2 * np.log(np.maximum(rows - degrees, 1e-9))[:, None]
+
+    def of_variable(self, variable: Variable) -> ConditionalResiduals:
+        """Return the residuals of a variable."""
+        f, places = variable.functions[:DEGREE], variable.places[:DEGREE]
+        if variable.places.max(initial=0) == 1:  # all levels of a category
+            f, places = variable.functions, variable.places
+        values, left = self._residuals(f)
+        jumps = self._jumps(values, f)
+        values = _without(values, jumps)
+        size = np.maximum((values * values) @ self.shares, 1e-12)
+        noise = 1 + JITTER**2 * _steepness(places) / size
+        second: Floats = np.zeros((0, self.rows))
+        left_second: Floats = np.zeros((0, left.shape[1]))
+        if len(f) and not variable.is_discrete and self.map.size:
+            g = RankedColumn.of_values(values[0], self.weights).functions()[1:OF_RESIDUAL]
+            second, left_second = self._residuals(g)
+            second = _without(second, jumps)
+        elif len(f) and not variable.is_discrete:
+            second, left_second = values[1:OF_RESIDUAL], left[1:OF_RESIDUAL]
+        of_second = np.arange(2.0, len(second) + 2)
+        more = 1 + (noise[:1].sum() - 1) * _steepness(of_second)
+        return ConditionalResiduals(
+            np.concatenate([values, second]),
+            np.concatenate([places, of_second]),
+            np.arange(len(values) + len(second)) >= len(values),
+            np.concatenate([left, left_second]),
+            np.concatenate([noise, more]),
+            float(size[:1].sum()),
+        )
+
+    def _residuals(self, f: Floats) -> tuple[Floats, Floats]:
+        """Return residuals ``(k, n)``, and what is left of each direction, squared, ``(k, r)``."""
+        f = f - (f @ self.shares)[:, None]
+        weighted = (f * self.shares).astype(self.design.dtype)
+        c = self.map.T @ (self.design @ weighted.T)
+        unexplained = (f * f) @ self.shares - (1 - (1 - self.fitted) ** 2) @ c**2
+        score = np.log(np.maximum(unexplained, 1e-300)) - self.log_left
+        score[: self.least] = np.inf
+        fitted = self.fitted[np.maximum(score.argmin(axis=0) - UNDERSMOOTHING, self.least)]
+        of_design = (self.map @ (fitted.T * c)).astype(self.design.dtype)
+        return f - (self.design.T @ of_design).T, (1 - fitted) ** 2
+
+    def _jumps(self, values: Floats, f: Floats) -> Floats:
+        """Return orthonormal residuals ``(j, n)`` of steps of Z at which ``values`` jump."""
+        found: Floats = np.zeros((0, self.rows))
+        side = max(JUMP_ROWS, int(JUMP_SHARE * self.rows))
+        if not len(f) or not len(self.lines) or 4 * side > self.rows:
+            return found
+        lines, orders = [*self.lines], [*self.orders]
+        if len(lines) > 1:
+            lines.append(np.linalg.lstsq(self.lines.T, f[0], rcond=None)[0] @ self.lines)
+            orders.append(np.argsort(lines[-1], kind="stable"))
+        values = values[:3]
+        for _ in range(MOST_JUMPS):
+            jumps = [_largest_jump(values, z, o, side) for z, o in zip(lines, orders, strict=True)]
+            size, above = max(jumps, key=lambda jump: jump[0])
+            if size < LEAST_JUMP:
+                break
+            step = _without(self._residuals(above[None].astype(np.float64))[0], found)
+            norm = np.linalg.norm(step)
+            if norm < 1e-3 * np.sqrt(self.rows):  # the design has it already
+                break
+            step = step / norm
+            found = np.concatenate([found, step])
+            values = _without(values, step)
+        return found
+
+
+def _design(given: Sequence[Variable], rows: int) -> Floats:
+    """Return the features ``(r, n)`` of the columns of Z."""
+    count, parts = len(given), [np.zeros((0, rows))]
+    for z in given:
+        f = z.functions if z.is_discrete else z.functions[: OF_ONE if count == 1 else OF_MANY]
+        scale = np.ones(len(f)) if z.is_discrete else z.places[: len(f)]
+        parts.append(f / (scale * np.sqrt(count))[:, None])
+    landmarks = min(LANDMARKS * (count - 1), MOST_LANDMARKS, int(LANDMARK_SHARE * rows))
+    if landmarks > 0:
+        points = np.concatenate([z.coordinates for z in given])
+        at = points[:, np.linspace(0, rows - 1, landmarks).astype(int)]
+
+        def kernel(to: Floats) -> Floats:
+            square = np.sum(at * at, axis=0)[:, None] + np.sum(to * to, axis=0) - 2 * at.T @ to
+            return np.asarray(np.exp(-np.maximum(square, 0) / (2 * WIDTH**2 * count)))
+
+        root = np.linalg.cholesky(kernel(at) + 1e-6 * np.eye(landmarks))
+        parts.append(np.linalg.inv(root) @ kernel(points))
+    return np.concatenate(parts)
+
+
+def _without(values: Floats, basis: Floats) -> Floats:
+    """Subtract projections on an orthonormal basis ``(j, n)`` from values ``(k, n)``."""
+    return values - (values @ basis.T) @ basis
+
+
+def _largest_jump(
+    values: Floats, z: Floats, order: Integers, side: int
+) -> tuple[float, NDArray[np.bool_]]:
+    """Return the largest jump of ``values (k, n)`` along ``z``: its size, and the rows above it."""
+    ordered, places = values[:, order], z[order]
+    total = np.cumsum(np.pad(ordered, ((0, 0), (1, 0))), axis=1)
+    rise = total[:, 2 * side :] - 2 * total[:, side:-side] + total[:, : -2 * side]
+    variance = 2 * side * np.maximum((ordered * ordered).mean(axis=1), 1e-12)
+    size = (rise**2 / variance[:, None]).sum(axis=0)
+    below, above = places[side - 1 : -side], places[side : len(z) - side + 1]
+    size[below == above] = 0
+    at = int(np.argmax(size))
+    return float(size[at]), z > (below[at] + above[at]) / 2
+
+
+def _steepness(places: Floats) -> Floats:
+    """Return the variance that functions of ranks gain from noise in the ranks of variance 1."""
+    return np.select([places == 1, places == 2], [1.0, 5.0], np.pi**2 * places**2 / 12)
+
+
+@dataclasses.dataclass(frozen=True)
+class ResidualTest:
+    """The test of two variables given Z.
+
+    Attributes:
+      pvalues: of the three sums of squares.
+      correlation: the partial correlation of largest z-score, of functions at ``places``.
+      places: of the functions of both variables.
+    """
+
+    pvalues: Floats
+    correlation: float
+    places: tuple[int, int]
+
+
+def compare_residuals(
+    a: ConditionalResiduals, b: ConditionalResiduals, given: Conditioning
+) -> ResidualTest:
+    """Test the products of residuals of two variables, each of which has some."""
+    first_a, first_b = a.places == 1, b.places == 1
+    low = (~a.is_second[:, None] & ~b.is_second) & (first_a[:, None] | first_b)
+    second = (a.is_second | first_a)[:, None] & (b.is_second | first_b) & ~low
+    i, j = np.nonzero(low | second)
+    is_low = low[i, j]
+    products = a.values[i] * b.values[j] * (given.rows * given.shares)
+    spare = given.rows - given.map.shape[1] - 1
+    of_a, of_b = (spare + side.left.sum(axis=1) for side in (a, b))
+    shared = spare + np.sum(a.left[i] * b.left[j], axis=1)
+    factor = given.rows * shared / (of_a[i] * of_b[j]) * a.noise[i] * b.noise[j]
+    sums = a.places[i] + b.places[j] - 2
+    weights = 1 / np.where(is_low, np.maximum(sums, 1), a.places[i] * b.places[j])
+    by_given = products[:1] * given.lines  # dependence whose sign Z decides
+    products = np.concatenate([products, by_given])
+    factor = np.append(factor, np.full(len(by_given), factor[0]))
+    weights = np.append(weights, np.full(len(by_given), 0.5))
+    gram = products @ products.T
+    size = np.sqrt(np.maximum(np.diag(gram), 1e-300))
+    z = products.sum(axis=1) / (size * np.sqrt(factor))
+    gram = gram / np.outer(size, size)
+    linear = np.append(is_low & (sums == 0), np.zeros(len(by_given), bool))
+    is_low = np.append(is_low, np.zeros(len(by_given), bool))
+    pvalues = [
+        _of_weighted_sum(z[block], gram[np.ix_(block, block)], weights[block])
+        for block in (linear, is_low, ~is_low | linear)
+    ]
+    top = int(np.argmax(np.abs(z[: len(i)])))
+    norms = [np.sqrt((side.values**2) @ given.shares) for side in (a, b)]
+    scale = max(norms[0][i[top]] * norms[1][j[top]], 1e-300)
+    correlation = min(abs(float(products[top].mean())) / scale, 1.0)
+    places = int(a.places[i[top]]), int(b.places[j[top]])
+    return ResidualTest(np.array(pvalues), correlation, places)
+
+
+def _of_weighted_sum(z: Floats, correlation: Floats, weights: Floats) -> float:
+    """Return P(sum w z^2 >= what it is) of normal z, by a chi-squared law of three moments."""
+    b = np.sqrt(weights)[:, None] * correlation * np.sqrt(weights)
+    square = b @ b
+    first, second, third = np.trace(b), np.trace(square), np.sum(square * b)
+    degrees = second**3 / third**2
+    value = (weights @ z**2 - first) * np.sqrt(degrees / second) + degrees
+    return float(special.chdtrc(degrees, max(value, 0.0)))
