@@ -36,6 +36,10 @@ OF_BOTH, OF_FEW, MOST_FUNCTIONS = 8, 16, 32
 """Largest numbers of functions of the ranks of a column beside as many of the other column, beside
 up to three, and beside one."""
 
+BLOCKS = ((1, 1), (2, 2), (3, 3), (8, 2), (2, 8), (16, 2), (2, 16), (32, 1), (1, 32))
+"""Numbers of functions of both sides in the blocks of moments that tests combine, chosen by their
+power on relations of many kinds (`bench.power`)."""
+
 RANKS_PER_FUNCTION = 3
 """Smallest number of untied ranks for each function."""
 
@@ -58,6 +62,14 @@ functions of more ranks are then orthonormal to 1e-6."""
 
 CONSTANT = 1e-13
 """Largest variance of functions of near unit variance that counts as rounding."""
+
+
+def in_blocks(h: int, k: int) -> NDArray[np.bool_]:
+    """Return which entries of M ``(h, k)`` are in a block."""
+    inside = np.zeros((h, k), bool)
+    for rows, columns in BLOCKS:
+        inside[:rows, :columns] = True
+    return inside
 
 
 def ranks(x: NDArray[np.floating]) -> NDArray[Any]:
