@@ -259,6 +259,8 @@ def _refuse_missing(name: str, array: NDArray[Any], advice: str) -> None:
     """Refuse NaN, NaT, None and NA."""
     if array.dtype.kind == "O":
         absent = np.array([_is_missing(value) for value in array.tolist()], bool)
+    elif array.dtype.kind in "UT":
+        absent = array == ""
     else:
         absent = array != array
     if absent.any():
@@ -270,7 +272,7 @@ def _refuse_missing(name: str, array: NDArray[Any], advice: str) -> None:
 
 def _is_missing(value: Any) -> bool:
     try:
-        return value is None or bool(value != value)
+        return value is None or value == "" or bool(value != value)
     except TypeError:  # NA of pandas is neither true nor false
         return True
 

@@ -98,6 +98,20 @@ class ScanOptions:
     counts: str | None = _option(
         None, "the column that says how often each row occurred", str, metavar="COLUMN"
     )
+    order: str | None = _option(
+        None,
+        "the column of dates or numbers that puts the rows in order, or 'rows' where they are in"
+        " order as they stand: p-values by circular shifts",
+        str,
+        metavar="COLUMN|rows",
+    )
+    groups: str | None = _option(
+        None,
+        "the column of labels of rows that belong together, as those of one person: p-values by"
+        " orders within groups and between them",
+        str,
+        metavar="COLUMN",
+    )
     categories: Sequence[str] = _columns_option(
         "a column of numbers to read as a category; may be given several times"
     )
@@ -148,7 +162,7 @@ class ScanOptions:
     )
 
     @property
-    def order(self) -> str:
+    def pair_order(self) -> str:
         """The order of the table of pairs."""
         return self.sort or "rank_excess"
 

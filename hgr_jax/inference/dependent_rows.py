@@ -35,23 +35,38 @@ from scipy import fft, special
 from hgr_jax._arrays import Floats, Integers
 from hgr_jax._checks import as_groups, as_order
 from hgr_jax.core.host.linalg import residuals, top_singular_values
-from hgr_jax.core.host.ranks import BLOCKS, OF_BOTH, ranks
+from hgr_jax.core.host.ranks import BLOCKS, OF_BOTH, effective_shares, is_reliable, ranks
 
 FIRST_DRAWS, STOP_SHARE = 199, 0.2
 """Number of random orders after which a pair stops, if this share of them reaches its statistic."""
 
+MANY_DRAWS = 10**9
+"""A number of draws that is no bound on a p-value beside the number of orders."""
+
 RANKS_AT_ONCE = 1_000_000
 """Number of permuted ranks whose functions are in memory at a time: 0.3 GB."""
 
-STATISTIC_TOLERANCE = 1e-9
-"""Relative difference of two statistics that counts as none."""
+STATISTIC_TOLERANCE = {"float32": 2e-5, "float64": 1e-9}
+"""Relative difference of two statistics that counts as none, by the dtype of the functions."""
 
 MAX_NULL_ORDERS = 1000
 """Largest number of orders that the mean of a correlation under independence is taken over."""
 
-MIN_STEP = 20.0
-"""Smallest n (1 - r), r the correlation of successive ranks, of a series that is not as slow as a
-random walk: the 1% point of Dickey & Fuller's test (1979)."""
+SMALLEST_OF_TAIL = 1e-8
+"""Smallest p-value by a tail that is fitted to permutations or signs.  Where the law is known, such
+tails are within a factor of some 10 down to it, and of 1,000 at 1e-12."""
+
+MIN_SERIES = 10.0
+"""Smallest n (1 - r) / (1 + r) of a series that is not too slow for its length, with r the
+correlation of successive ranks: near 1 half of n (1 - r), whose 1% point for random walks is 20
+(Dickey & Fuller 1979)."""
+
+
+TOO_SLOW = (
+    "too slow for the length of the series (a trend, or a random walk): shifts suppose that one"
+    " variable of a pair is stationary; take differences of successive rows"
+)
+"""What is said of variables that shifts do not suit."""
 
 
 @dataclasses.dataclass(frozen=True)
@@ -146,6 +161,23 @@ class RowDesign:
         with np.errstate(invalid="ignore"):
             return np.round(total / count, 12)  # equal means stay equal
 
+    def is_slow(self, values: Floats) -> bool:
+        """Return whether a variable ``(n,)`` is too slow for the length of the series."""
+        ordered = values[self.rows]
+        ranked = ranks(np.where(np.isfinite(ordered), ordered, np.nan)[:, None])[:, 0]
+        present = ~np.isnan(ranked)
+        if present.sum() < 2:
+            return False
+        total, count = (
+            np.add.reduceat(x, self.starts) for x in (np.nan_to_num(ranked), present.astype(float))
+        )
+        centred = np.where(present, ranked - np.repeat(total / np.maximum(count, 1), self.sizes), 0)
+        inside = np.delete(np.arange(len(centred)), self.starts)
+        variance = float(centred @ centred)
+        r = float(centred[inside] @ centred[inside - 1]) / max(variance, 1e-300)
+        length = len(centred) / len(self.sizes)
+        return 2 / math.sqrt(len(centred)) < r and length * (1 - r) < MIN_SERIES * (1 + r)
+
     def within(self, functions: Floats) -> Floats:
         """Return orthonormal functions ``(d, n)`` of the sorted rows less their group means."""
         means = np.add.reduceat(functions, self.starts, axis=1) / self.sizes
@@ -172,19 +204,19 @@ class BlockEntries(NamedTuple):
 def entries_of(h: int, k: int, *, levels: tuple[bool, bool] = (False, False)) -> BlockEntries:
     """Return the products of ``h`` and ``k`` functions; those of ``levels`` have no order."""
     few = [block for block in BLOCKS if max(block) <= OF_BOTH] if any(levels) else BLOCKS
-    sized = [
-        (h if levels[0] else min(i, h), k if levels[1] else min(j, k)) for i, j in few if h and k
-    ]
-    blocks = tuple(dict.fromkeys(sized))
+    sized = ((h if levels[0] else min(i, h), k if levels[1] else min(j, k)) for i, j in few)
+    blocks = tuple(dict.fromkeys(sized)) if h and k else ()
     left, right = np.indices((h, k)).reshape(2, -1)
-    inside = np.array([(left < i) & (right < j) for i, j in blocks], bool).reshape(-1, h * k)
+    inside = np.zeros((len(blocks), h * k), bool)
+    for place, (i, j) in enumerate(blocks):
+        inside[place] = (left < i) & (right < j)
     used = inside.any(axis=0)
     return BlockEntries(blocks, left[used], right[used], inside[:, used].astype(np.float64))
 
 
 def normal_scores(moments: Floats, inside: Floats) -> Floats:
     """Return the score t of each block ``(B, R)`` from moments ``(E, R)`` in R orders."""
-    squares = moments**2
+    squares = moments.astype(np.float64) ** 2
     mean = squares.mean(axis=1, keepdims=True)
     squares /= np.where(mean > 0, mean, 1)
     sums = inside @ squares
@@ -205,7 +237,7 @@ class DesignTest(NamedTuple):
 
     Attributes:
       pvalue: of the hypothesis that the variables are independent.
-      smallest: the smallest p-value that so many orders support.
+      smallest: the smallest p-value that so many orders support; below it, by the tail of T.
       lag: rows by which the second variable follows the first, where they depend most.
       degrees: numbers of functions of the block that says most.
       value: top singular value of the moments of that block, and its mean in other orders.
@@ -218,13 +250,18 @@ class DesignTest(NamedTuple):
     value: float
     null_mean: float
 
+    @property
+    def is_tail(self) -> bool:
+        """Whether the p-value is by the tail."""
+        return self.pvalue < self.smallest
+
 
 @dataclasses.dataclass(frozen=True)
 class SeriesFunctions:
     """Orthonormal functions of a variable in the order of a series, and their transforms.
 
     Attributes:
-      count: number of functions d.
+      shares: ``(d,)``, as of `effective_shares`.
       rows: number of rows n.
       transforms: ``(d, m)``, discrete Fourier transforms of the functions, 0 where missing.
       presence: ``(m,)``, transform of the mask of the rows where the variable is present; None if
@@ -232,7 +269,7 @@ class SeriesFunctions:
       of_levels: whether they are functions of a category.
     """
 
-    count: int
+    shares: Floats
     rows: int
     transforms: NDArray[np.complexfloating]
     presence: NDArray[np.complexfloating] | None = None
@@ -245,12 +282,13 @@ class SeriesFunctions:
         """Transform functions ``(d, n)``, or ``(d, m)`` of the m rows that are present."""
         if present is None or present.all():
             transforms = fft.rfft(functions, axis=1)
-            return cls(len(functions), functions.shape[1], transforms, None, of_levels)
+            shape = effective_shares(functions), functions.shape[1]
+            return cls(*shape, transforms, None, of_levels)
         whole = np.zeros((len(functions), len(present)))
         whole[:, present] = functions
         presence = fft.rfft(present.astype(np.float64))
         transforms = fft.rfft(whole, axis=1)
-        return cls(len(whole), len(present), transforms, presence, of_levels)
+        return cls(effective_shares(functions), len(present), transforms, presence, of_levels)
 
     def moments_of_shifts(self, other: SeriesFunctions, entries: BlockEntries) -> Floats:
         """Return moments ``(E, n)``: at r, of these functions and the others' r rows later.
@@ -275,18 +313,20 @@ class SeriesFunctions:
 
 def shift_test(a: SeriesFunctions, b: SeriesFunctions, lags: Sequence[int] = (0,)) -> DesignTest:
     """Test two series by all circular shifts of one, for the largest statistic over ``lags``."""
-    entries = entries_of(a.count, b.count, levels=(a.of_levels, b.of_levels))
+    entries = entries_of(len(a.shares), len(b.shares), levels=(a.of_levels, b.of_levels))
     if not entries.blocks:
         return DesignTest(1.0, 1 / a.rows, 0, (0, 0), 0.0, 0.0)
     moments = a.moments_of_shifts(b, entries)
     scores = normal_scores(moments, entries.inside)
     one = statistics_of(scores)
     largest = functools.reduce(np.maximum, (np.roll(one, -lag) for lag in lags))
-    reached = largest >= largest[0] * (1 - STATISTIC_TOLERANCE)
+    reached = largest >= largest[0] * (1 - STATISTIC_TOLERANCE["float64"])
     lag = max(lags, key=lambda lag: (one[lag], -abs(lag)))
     degrees, value, mean = _largest_block(moments, scores, entries, lag)
-    pvalue = float(np.mean(reached))
-    return DesignTest(pvalue, len(lags) / a.rows, lag, degrees, value, mean)
+    smallest, pvalue = len(lags) / a.rows, float(np.mean(reached))
+    if pvalue <= smallest and _is_normal(moments, a.shares, b.shares):
+        pvalue = min(pvalue, _tail(largest[0], len(entries.blocks) * len(lags)))
+    return DesignTest(pvalue, smallest, lag, degrees, value, mean)
 
 
 def order_tests(
@@ -313,8 +353,9 @@ def order_tests(
     entries = [
         entries_of(len(f), len(moved), levels=of) for f, of in zip(others, levels, strict=True)
     ]
-    smallest = design.smallest_pvalue(draws)
+    smallest, tolerance = design.smallest_pvalue(draws), STATISTIC_TOLERANCE[moved.dtype.name]
     results = [DesignTest(1.0, smallest, 0, (0, 0), 0.0, 0.0) for _ in others]
+    shares = [effective_shares(f) for f in others]
     active = [place for place, each in enumerate(entries) if each.blocks]
     moments: dict[int, list[Floats]] = {place: [] for place in active}
     done = 0
@@ -335,10 +376,13 @@ def order_tests(
             scores = normal_scores(all_moments, entries[place].inside)
             one = statistics_of(scores).reshape(-1, len(lags))
             largest = one.max(axis=1)
-            reached = int(np.sum(largest[1:] >= largest[0] * (1 - STATISTIC_TOLERANCE)))
+            reached = int(np.sum(largest[1:] >= largest[0] * (1 - tolerance)))
             best = int(np.argmax(one[0]))
             block, value, mean = _largest_block(all_moments, scores, entries[place], best)
             pvalue = max((1 + reached) / (1 + done), smallest)
+            if not reached and _is_normal(all_moments, shares[place], effective_shares(moved)):
+                tail = _tail(largest[0], len(entries[place].blocks) * len(lags))
+                pvalue = min(pvalue, max(tail, design.smallest_pvalue(MANY_DRAWS)))
             results[place] = DesignTest(pvalue, smallest, lags[best], block, value, mean)
             if reached >= STOP_SHARE * done:
                 active.remove(place)
@@ -353,7 +397,9 @@ def _moments_in_orders(
     orders: Integers,
 ) -> list[tuple[int, Floats]]:
     """Return moments ``(E, R)`` of the active others and the moved variable in R orders."""
-    moments = {place: np.empty((len(entries[place].left), len(orders))) for place in active}
+    moments = {
+        place: np.empty((len(entries[place].left), len(orders)), moved.dtype) for place in active
+    }
     for j, one in enumerate(moved):
         # The functions that meet this one, of all others in one product.
         used = {place: entries[place].left[entries[place].right == j] for place in active}
@@ -365,6 +411,17 @@ def _moments_in_orders(
         for place, part in zip(active, np.split(products, ends), strict=True):
             moments[place][entries[place].right == j] = part
     return list(moments.items())
+
+
+def _is_normal(moments: Floats, *shares: Floats) -> bool:
+    """Return whether moments ``(E, R)`` of functions with such effective shares are near normal."""
+    rows = 1 / max(float(np.max(np.mean(moments**2, axis=1))), 1e-300)  # of independent ones: n
+    return all(bool(is_reliable(rows, share).all()) for share in shares)
+
+
+def _tail(statistic: float, blocks: int) -> float:
+    """Return the p-value of a large statistic: the mean of Q over the blocks is nearly the law."""
+    return max(blocks * math.exp(-statistic), SMALLEST_OF_TAIL)
 
 
 def _largest_block(
@@ -379,10 +436,3 @@ def _largest_block(
         for each in (moments[:, [order]], others)
     ]
     return block, float(values[0][0]), float(values[1].mean())
-
-
-def is_as_slow_as_a_walk(ranked: Floats) -> bool:
-    """Return whether the ranks ``(n,)`` of a series are as slow as those of a random walk."""
-    r = ranked - ranked.mean()
-    variance = float(r @ r)
-    return variance > 0 and len(r) * (1 - float(r[1:] @ r[:-1]) / variance) < MIN_STEP

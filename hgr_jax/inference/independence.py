@@ -61,9 +61,10 @@ from hgr_jax.core.ranks import rank_functions
 from hgr_jax.inference import roys_root
 from hgr_jax.inference.dependent_rows import (
     RANKS_AT_ONCE,
+    SMALLEST_OF_TAIL,
+    TOO_SLOW,
     RowDesign,
     SeriesFunctions,
-    is_as_slow_as_a_walk,
     order_tests,
     shift_test,
 )
@@ -78,22 +79,12 @@ TEST_METHODS = ("auto", "rank", "permutation")
 
 PERMUTED = ("within", "between")
 
-SLOW = (
-    "a and b are as slow as random walks, or have trends: shifts hold where one of them is"
-    " stationary; test their differences, np.diff"
-)
-"""Warning on series that shifts do not suit."""
-
 EARLY_STOP_EXCEEDANCES = 100
 """Number of permutations reaching the statistic after which no more are drawn."""
 
 TAIL_RANKS = (10, 100)
 """Order statistics of the permutations that a tail is fitted to, where fewer than the first reach
 the statistic."""
-
-SMALLEST_OF_TAIL = 1e-8
-"""Smallest p-value by a tail that is fitted to permutations or signs.  Where the law is known, such
-tails are within a factor of some 10 down to it, and of 1,000 at 1e-12."""
 
 EXTRAPOLATE_AFTER = 2000
 """Number of permutations after which a tail is fitted, if none reaches the statistic."""
@@ -311,8 +302,8 @@ def refuse_with_design(options: Mapping[str, Any]) -> None:
     for name, value in options.items():
         if value is not None:
             raise ValueError(
-                f"{name} is for exchangeable rows, not for order= or groups=, whose law is that of"
-                f" shifts or permutations of single rows without {name}: leave one of them out."
+                f"{name} is for exchangeable rows, and not for rows in an order or in groups"
+                " (order=, groups=): leave one of them out."
             )
 
 
@@ -340,15 +331,15 @@ def _test_by_design(
     """Test two variables by shifts of one, or by orders of its rows within groups."""
     x, y = (values[design.rows] for values in columns)
     sides = [RankedColumn.of_values(values).functions() for values in (x, y)]
+    if design.ordered and all(map(design.is_slow, columns)):
+        warnings.warn(f"a and b are {TOO_SLOW}.", UserWarning, stacklevel=3)
     if design.is_series:
-        if all(is_as_slow_as_a_walk(ranks(values[:, None])[:, 0]) for values in (x, y)):
-            warnings.warn(SLOW, UserWarning, stacklevel=3)
         a, b = map(SeriesFunctions.of, sides)
         test = shift_test(a, b, lags)
     else:
         f, g = map(design.within, sides)
         (test,) = order_tests([f], g, design, draws=draws, generator=generator, lags=lags)
-    source = "shifts" if design.ordered else "within"
+    source = "tail" if test.is_tail else "shifts" if design.ordered else "within"
     return IndependenceTest(
         test.value, test.pvalue, source, test.degrees, test.null_mean, test.lag, test.smallest
     )

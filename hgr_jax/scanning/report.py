@@ -17,6 +17,7 @@ from hgr_jax.scanning.findings import (
     Finding,
     Findings,
     is_of_hgr,
+    law_in_words,
 )
 from hgr_jax.scanning.fits import HostTransformation, PairDetails
 from hgr_jax.scanning.html.page import Curve, Detail, HtmlPage, Profile, Sample
@@ -217,7 +218,8 @@ HEADERS = {
         (
             "a law of ranks at several degrees; for a category, Roy's law; exact for two columns of"
             " two values; permutations of ranks (sampled: of a sample of the rows); random signs"
-            " given other columns"
+            " given other columns; circular shifts of series; orders within groups, or between"
+            " groups as a whole"
         ),
     ),
     "remark": ("remark", "what else may make the dependence (of pairs that were examined)"),
@@ -303,6 +305,7 @@ def as_report(
         "pairs": f"{len(result):,}",
         "more than chance": f"{count_discoveries(result):,}",
     }
+    summary["p-values"] = law_in_words(settings)
     if not is_of_hgr(result):
         summary["degrees"] = f"{settings['h']} and {settings['k']}"
     if "top" in settings:

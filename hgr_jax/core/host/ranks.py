@@ -358,11 +358,16 @@ def reliable_functions(f: Floats, rows: float, heaviest: Floats) -> tuple[int, f
     column is the same: n / r^2 must be at least `MIN_EFFECTIVE_ROWS`, or n.  Second comes 1 / r;
     0, 0 if no function is reliable.
     """
-    largest = np.max(np.cumsum(f**2, axis=0) * heaviest, axis=1, initial=0)
-    share = np.minimum(_largest_squares()[: len(f)] / largest, 1)
+    share = effective_shares(f, heaviest)
     reliable = is_reliable(rows, share)
     count = len(f) if reliable.all() else int(np.argmin(reliable))
     return count, float(share[count - 1]) if count else 0.0
+
+
+def effective_shares(f: Floats, heaviest: Floats | float = 1.0) -> Floats:
+    """Return 1 / r of `reliable_functions` for the first 1, 2, .. d of the functions ``(d, n)``."""
+    largest = np.max(np.cumsum(f**2, axis=0) * heaviest, axis=1, initial=0)
+    return np.asarray(np.minimum(_largest_squares()[: len(f)] / largest, 1))
 
 
 def is_reliable(rows: Floats | float, share: Floats) -> npt.NDArray[np.bool_]:
