@@ -55,7 +55,7 @@ def _request_of(options: ScanOptions) -> Request:
         target=list(options.target) or None,
         given=list(options.given) or None,
         counts=options.counts,
-        order=True if options.order == "rows" else options.order,
+        order=options.row_order,
         groups=options.groups,
         test=Test("auto", options.permutations, key),
         categories=Categories(
@@ -69,8 +69,8 @@ def _request_of(options: ScanOptions) -> Request:
 def report_file(path: Path, settings: ScanOptions, folder: Path, reading: Reading) -> None:
     """Scan a file, print a ranked table, and write all pairs to a folder."""
     if reading.columns:
-        needed = (*settings.given, *_request_of(settings).row_columns)
-        reading = dataclasses.replace(reading, columns=(*reading.columns, *needed))
+        needed = (*reading.columns, *settings.given, *settings.row_columns)
+        reading = dataclasses.replace(reading, columns=needed)
     title = path.name if str(path) != "-" else "standard input"
     report_scan(path, title, settings, folder, reading)
 

@@ -56,9 +56,9 @@ SMALLEST_OF_TAIL = 1e-8
 """Smallest p-value by a tail that is fitted to permutations or signs.  Where the law is known, such
 tails are within a factor of some 10 down to it, and of 1,000 at 1e-12."""
 
-MIN_SERIES = 10.0
+MIN_SERIES = 7.0
 """Smallest n (1 - r) / (1 + r) of a series that is not too slow for its length, with r the
-correlation of successive ranks: near 1 half of n (1 - r), whose 1% point for random walks is 20
+correlation of successive ranks: near 1 half of n (1 - r), whose 5% point for random walks is 14
 (Dickey & Fuller 1979)."""
 
 

@@ -235,8 +235,8 @@ def independence_test(
     if order is not None or groups is not None:
         refuse_with_design({**beside, "method": None if method == "auto" else method})
     if counts is not None:
-        order = as_repeats(counts, len(np.asarray(a)))
-        a, b, weights, given = (rows_at(x, order) for x in (a, b, weights, given))
+        repeats = as_repeats(counts, len(np.asarray(a)))
+        a, b, weights, given = (rows_at(x, repeats) for x in (a, b, weights, given))
     as_pair(a, b, max_ndim=1, warn=False)
     check_choice("method", method, TEST_METHODS)
     count = check_count("permutations", permutations)
@@ -265,7 +265,7 @@ def independence_test(
             return dataclasses.replace(test, source="between")
         shortest = int(design.sizes.min())
         lags = as_lags(0 if lags is None else lags, shortest)
-        return _test_by_design((x, y), design, lags, count, generator)
+        return _test_of_design((x, y), design, lags, count, generator)
     if c is not None:
         explaining = polynomials_given(c, np.zeros((len(c), 0)))
         if is_explained(x, explaining) or is_explained(y, explaining):
@@ -321,7 +321,7 @@ def permuted(design: RowDesign, columns: tuple[Floats, Floats], permute: str | N
     return found
 
 
-def _test_by_design(
+def _test_of_design(
     columns: tuple[Floats, Floats],
     design: RowDesign,
     lags: Sequence[int],

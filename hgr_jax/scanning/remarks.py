@@ -338,7 +338,7 @@ class RemarkFinder:
             return
         if self.copies is not None:  # they often follow one another
             return
-        if self.scan.settings.get("order"):  # the p-value allows for it
+        if self.scan.settings.get("order"):  # its p-value is by shifts
             return
         order = np.argsort(np.argsort(self.order)[pair.rows], kind="stable")
         f, g = examined.f[order], examined.g[order]

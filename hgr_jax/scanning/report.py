@@ -305,7 +305,6 @@ def as_report(
         "pairs": f"{len(result):,}",
         "more than chance": f"{count_discoveries(result):,}",
     }
-    summary["p-values"] = law_in_words(settings)
     if not is_of_hgr(result):
         summary["degrees"] = f"{settings['h']} and {settings['k']}"
     if "top" in settings:
@@ -318,6 +317,7 @@ def as_report(
         summary["values"] = "ranks"
     if settings["given"]:
         summary["given"] = ", ".join(settings["given"])
+    summary["p-values"] = law_in_words(settings)
     messages = (("left out", result.skipped), ("note", result.notes))
     headers = headers_of(result)
     groups: dict[str, tuple[str, ...]] = {name: (name,) for name in result.names}

@@ -305,10 +305,10 @@ class Scan:
       n_obs: rows where both columns are present (and of positive weight); 0 on the diagonal.
       degrees: ``(p, p, 2)``, directions that the pair's rows support of column i and of column
         j; so ``degrees[j, i]`` is ``degrees[i, j]`` reversed.
-      source: where a p-value is from, 0 to 5 for none, ``"rank"`` (a law of ranks),
-        ``"asymptotic"`` (Roy's law, of categories or of the values as they are),
-        ``"permutation"``, ``"exact"`` and ``"signs"``, as in `hgr_jax.scan`; in words:
-        `pvalue_source`.
+      source: where a p-value is from as a number, 0 for none; in words, `pvalue_source`:
+        ``"rank"`` (a law of ranks), ``"asymptotic"`` (Roy's law, of categories or of the values as
+        they are), ``"permutation"``, ``"exact"`` and ``"signs"``; of rows in an order or in groups
+        ``"shifts"``, ``"within"``, ``"between"`` and ``"tail"``, as in `independence_test`.
       skipped: names of the columns that were left out, with the reason.
       notes: names of columns that were used, but not quite as they are, with a remark.
       settings: settings of the scan; with ``top``, ``settings["top"]`` describes all pairs:

@@ -40,7 +40,7 @@ def with_row_options(table: Any, request: Request) -> tuple[Any, Request]:
     values = {}
     for option, value in options.items():
         if isinstance(value, str):
-            values[option] = _column_of(table, names, option, value)
+            values[option] = _column_named(table, names, option, value)
         elif value is not True:
             check_indexes("table", table, option, value)
             values[option] = value
@@ -82,7 +82,7 @@ def _row_count_of(table: Any) -> int:
     return len(next(iter(table.values()))) if isinstance(table, Mapping) else len(_native(table))
 
 
-def _column_of(table: Any, names: Sequence[Any], option: str, name: str) -> Any:
+def _column_named(table: Any, names: Sequence[Any], option: str, name: str) -> Any:
     """Return the column that an option names."""
     places = [place for place, other in enumerate(names) if str(other) == name]
     if not places:
