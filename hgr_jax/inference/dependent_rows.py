@@ -35,10 +35,14 @@ from scipy import fft, special
 from hgr_jax._arrays import Floats, Integers
 from hgr_jax._checks import as_groups, as_order
 from hgr_jax.core.host.linalg import residuals, top_singular_values
-from hgr_jax.core.host.ranks import BLOCKS, OF_BOTH, effective_shares, is_reliable, ranks
+from hgr_jax.core.host.ranks import BLOCKS, OF_BOTH, effective_shares, ranks
 
 FIRST_DRAWS, STOP_SHARE = 199, 0.2
 """Number of random orders after which a pair stops, if this share of them reaches its statistic."""
+
+MIN_NORMAL_ROWS = 20
+"""Smallest number of effective rows, times the square of a column's share, with which moments are
+taken to be near normal: where the law is known, their tail is then no lighter than it."""
 
 MANY_DRAWS = 10**9
 """A number of draws that is no bound on a p-value beside the number of orders."""
@@ -173,8 +177,10 @@ class RowDesign:
         )
         centred = np.where(present, ranked - np.repeat(total / np.maximum(count, 1), self.sizes), 0)
         inside = np.delete(np.arange(len(centred)), self.starts)
-        variance = float(centred @ centred)
-        r = float(centred[inside] @ centred[inside - 1]) / max(variance, 1e-300)
+        variance, whole = float(centred @ centred), np.nan_to_num(ranked)
+        if variance <= 1e-12 * float(whole @ whole):
+            return False
+        r = float(centred[inside] @ centred[inside - 1]) / variance
         length = len(centred) / len(self.sizes)
         return 2 / math.sqrt(len(centred)) < r and length * (1 - r) < MIN_SERIES * (1 + r)
 
@@ -416,7 +422,7 @@ def _moments_in_orders(
 def _is_normal(moments: Floats, *shares: Floats) -> bool:
     """Return whether moments ``(E, R)`` of functions with such effective shares are near normal."""
     rows = 1 / max(float(np.max(np.mean(moments**2, axis=1))), 1e-300)  # of independent ones: n
-    return all(bool(is_reliable(rows, share).all()) for share in shares)
+    return all(bool((rows * share**2 >= MIN_NORMAL_ROWS).all()) for share in shares)
 
 
 def _tail(statistic: float, blocks: int) -> float:
