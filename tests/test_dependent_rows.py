@@ -21,6 +21,7 @@ from hgr_jax.core.host.ranks import BLOCKS, RankedColumn
 from hgr_jax.inference.dependent_rows import (
     RowDesign,
     SeriesFunctions,
+    block_sums,
     entries_of,
     normal_scores,
     shift_test,
@@ -369,7 +370,9 @@ def test_missing_values() -> None:
     )
     statistics = naive_statistics(moments)
     np.testing.assert_allclose(
-        statistics_of(normal_scores(moments[entries.left, entries.right], entries.inside)),
+        statistics_of(
+            normal_scores(block_sums(moments[entries.left, entries.right], entries.inside))
+        ),
         statistics,
         rtol=1e-9,
     )

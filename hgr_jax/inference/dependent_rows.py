@@ -25,7 +25,7 @@ from __future__ import annotations
 import dataclasses
 import functools
 import math
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -47,6 +47,9 @@ taken to be near normal: where the law is known, their tail is then no lighter t
 MANY_DRAWS = 10**9
 """A number of draws that is no bound on a p-value beside the number of orders."""
 
+MOMENTS_AT_ONCE = 2_000_000
+"""Number of moments of shifts that are in memory at a time."""
+
 RANKS_AT_ONCE = 1_000_000
 """Number of permuted ranks whose functions are in memory at a time: 0.3 GB."""
 
@@ -57,8 +60,8 @@ MAX_NULL_ORDERS = 1000
 """Largest number of orders that the mean of a correlation under independence is taken over."""
 
 SMALLEST_OF_TAIL = 1e-8
-"""Smallest p-value by a tail that is fitted to permutations or signs.  Where the law is known, such
-tails are within a factor of some 10 down to it, and of 1,000 at 1e-12."""
+"""Smallest p-value by a tail beyond permutations, signs or shifts.  Where the law is known, tails
+that are fitted to draws are within a factor of some 10 down to it, and of 1,000 at 1e-12."""
 
 MIN_SERIES = 7.0
 """Smallest n (1 - r) / (1 + r) of a series that is not too slow for its length, with r the
@@ -205,6 +208,12 @@ class BlockEntries(NamedTuple):
     right: Integers
     inside: Floats
 
+    def parts(self, size: int) -> Iterator[BlockEntries]:
+        """Yield at most ``size`` products at a time."""
+        for start in range(0, len(self.left), size):
+            part = slice(start, start + size)
+            yield BlockEntries(self.blocks, self.left[part], self.right[part], self.inside[:, part])
+
 
 @functools.lru_cache(maxsize=256)
 def entries_of(h: int, k: int, *, levels: tuple[bool, bool] = (False, False)) -> BlockEntries:
@@ -220,12 +229,15 @@ def entries_of(h: int, k: int, *, levels: tuple[bool, bool] = (False, False)) ->
     return BlockEntries(blocks, left[used], right[used], inside[:, used].astype(np.float64))
 
 
-def normal_scores(moments: Floats, inside: Floats) -> Floats:
-    """Return the score t of each block ``(B, R)`` from moments ``(E, R)`` in R orders."""
+def block_sums(moments: Floats, inside: Floats) -> Floats:
+    """Return S of each block ``(B, R)`` from moments ``(E, R)`` in R orders."""
     squares = moments.astype(np.float64) ** 2
     mean = squares.mean(axis=1, keepdims=True)
-    squares /= np.where(mean > 0, mean, 1)
-    sums = inside @ squares
+    return np.asarray(inside @ (squares / np.where(mean > 0, mean, 1)))
+
+
+def normal_scores(sums: Floats) -> Floats:
+    """Return the score t of each block from its sums S ``(B, R)`` in R orders."""
     mean = sums.mean(axis=1, keepdims=True)
     # Of chi-square over its mean, the cube root is near normal: mean 1 - v, variance v.
     v = sums.var(axis=1, keepdims=True) / np.where(mean > 0, 9 * mean**2, 1)
@@ -312,8 +324,7 @@ class SeriesFunctions:
         one[0] = self.rows
         here, there = (one if each.presence is None else each.presence for each in (self, other))
         count = np.maximum(np.rint(products(here, there)), 1)
-        means_f = products(self.transforms, there)[entries.left] / count
-        means_g = products(here, other.transforms)[entries.right] / count
+        means_f, means_g = products(f, there) / count, products(here, g) / count
         return (products(f, g) / count - means_f * means_g) * np.sqrt(count / self.rows)
 
 
@@ -322,17 +333,27 @@ def shift_test(a: SeriesFunctions, b: SeriesFunctions, lags: Sequence[int] = (0,
     entries = entries_of(len(a.shares), len(b.shares), levels=(a.of_levels, b.of_levels))
     if not entries.blocks:
         return DesignTest(1.0, 1 / a.rows, 0, (0, 0), 0.0, 0.0)
-    moments = a.moments_of_shifts(b, entries)
-    scores = normal_scores(moments, entries.inside)
+    sums, kept, largest_square = np.zeros((len(entries.blocks), a.rows)), [], 0.0
+    # Moments of the lags, and of some other shifts for their mean, are kept.
+    shifts = np.r_[np.array(lags) % a.rows, : a.rows : max(1, a.rows // MAX_NULL_ORDERS)]
+    for part in entries.parts(max(1, MOMENTS_AT_ONCE // a.rows)):
+        moments = a.moments_of_shifts(b, part)
+        sums += block_sums(moments, part.inside)
+        largest_square = max(largest_square, float(np.max(np.mean(moments**2, axis=1))))
+        kept.append(moments[:, shifts])
+    scores = normal_scores(sums)
     one = statistics_of(scores)
     largest = functools.reduce(np.maximum, (np.roll(one, -lag) for lag in lags))
     reached = largest >= largest[0] * (1 - STATISTIC_TOLERANCE["float64"])
-    lag = max(lags, key=lambda lag: (one[lag], -abs(lag)))
-    degrees, value, mean = _largest_block(moments, scores, entries, lag)
+    place = max(range(len(lags)), key=lambda place: (one[lags[place]], -abs(lags[place])))
+    lag, moments = lags[place], np.concatenate(kept)
+    best = int(np.argmax(scores[:, lag]))
+    values = _top_values(moments, entries, best)
+    value, mean = float(values[place]), float(values[len(lags) :].mean())
     smallest, pvalue = len(lags) / a.rows, float(np.mean(reached))
-    if pvalue <= smallest and _is_normal(moments, a.shares, b.shares):
+    if pvalue <= smallest and _is_normal(largest_square, a.shares, b.shares):
         pvalue = min(pvalue, _tail(largest[0], len(entries.blocks) * len(lags)))
-    return DesignTest(pvalue, smallest, lag, degrees, value, mean)
+    return DesignTest(pvalue, smallest, lag, entries.blocks[best], value, mean)
 
 
 def order_tests(
@@ -379,17 +400,23 @@ def order_tests(
                 moments[place].append(part)
         for place in list(active):
             all_moments = np.concatenate(moments[place], axis=1)
-            scores = normal_scores(all_moments, entries[place].inside)
+            scores = normal_scores(block_sums(all_moments, entries[place].inside))
             one = statistics_of(scores).reshape(-1, len(lags))
             largest = one.max(axis=1)
             reached = int(np.sum(largest[1:] >= largest[0] * (1 - tolerance)))
-            best = int(np.argmax(one[0]))
-            block, value, mean = _largest_block(all_moments, scores, entries[place], best)
+            lag = int(np.argmax(one[0]))
+            best = int(np.argmax(scores[:, lag]))
+            values = _top_values(
+                all_moments[:, : len(lags) + MAX_NULL_ORDERS], entries[place], best
+            )
+            value, mean = float(values[lag]), float(values[len(lags) :].mean())
+            largest_square = float(np.max(np.mean(all_moments**2, axis=1)))
             pvalue = max((1 + reached) / (1 + done), smallest)
-            if not reached and _is_normal(all_moments, shares[place], effective_shares(moved)):
+            if not reached and _is_normal(largest_square, shares[place], effective_shares(moved)):
                 tail = _tail(largest[0], len(entries[place].blocks) * len(lags))
                 pvalue = min(pvalue, max(tail, design.smallest_pvalue(MANY_DRAWS)))
-            results[place] = DesignTest(pvalue, smallest, lags[best], block, value, mean)
+            block = entries[place].blocks[best]
+            results[place] = DesignTest(pvalue, smallest, lags[lag], block, value, mean)
             if reached >= STOP_SHARE * done:
                 active.remove(place)
     return results
@@ -419,10 +446,12 @@ def _moments_in_orders(
     return list(moments.items())
 
 
-def _is_normal(moments: Floats, *shares: Floats) -> bool:
-    """Return whether moments ``(E, R)`` of functions with such effective shares are near normal."""
-    rows = 1 / max(float(np.max(np.mean(moments**2, axis=1))), 1e-300)  # of independent ones: n
-    return all(bool((rows * share**2 >= MIN_NORMAL_ROWS).all()) for share in shares)
+def _is_normal(largest_square: float, *shares: Floats) -> bool:
+    """Return whether moments of functions with such effective shares are near normal.
+
+    ``largest_square`` is the largest mean square of a moment; of n independent rows it is 1 / n.
+    """
+    return all(bool((share**2 >= MIN_NORMAL_ROWS * largest_square).all()) for share in shares)
 
 
 def _tail(statistic: float, blocks: int) -> float:
@@ -430,15 +459,7 @@ def _tail(statistic: float, blocks: int) -> float:
     return max(blocks * math.exp(-statistic), SMALLEST_OF_TAIL)
 
 
-def _largest_block(
-    moments: Floats, scores: Floats, entries: BlockEntries, order: int
-) -> tuple[tuple[int, int], float, float]:
-    """Return the block that says most in an order, its correlation, and the mean of all orders."""
-    best = int(np.argmax(scores[:, order]))
-    block, chosen = entries.blocks[best], entries.inside[best] > 0
-    others = moments[:, :: max(1, moments.shape[1] // MAX_NULL_ORDERS)]
-    values = [
-        np.minimum(top_singular_values(each[chosen].reshape(*block, -1)), 1)
-        for each in (moments[:, [order]], others)
-    ]
-    return block, float(values[0][0]), float(values[1].mean())
+def _top_values(moments: Floats, entries: BlockEntries, block: int) -> Floats:
+    """Return the top singular value ``(R,)`` of a block of moments ``(E, R)``."""
+    matrices = moments[entries.inside[block] > 0].reshape(*entries.blocks[block], -1)
+    return np.minimum(top_singular_values(matrices), 1)

@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 from hgr_jax._arrays import Floats, Integers
 from hgr_jax.core.host.linalg import residuals
 from hgr_jax.core.host.polynomials import centred_indicators
-from hgr_jax.core.host.ranks import RankedColumn
+from hgr_jax.core.host.ranks import MOST_FUNCTIONS, RankedColumn
 from hgr_jax.inference.dependent_rows import (
     DesignTest,
     RowDesign,
@@ -64,7 +64,7 @@ class DesignTests:
 
     def __init__(self, table: Table, design: RowDesign, test: Test) -> None:
         self.features, self.design, self.options = table.features, design, test
-        self.pairs = table.pairs
+        self.pairs, self.memory = table.pairs, table.memory
         self.pvalue = np.full(len(self.pairs), np.nan)
         self.source = np.full(len(self.pairs), "", object)
         self.between = np.zeros(len(self.pairs), bool)
@@ -76,10 +76,16 @@ class DesignTests:
         """Set the p-values of the chosen pairs that are not `between`."""
         places = np.flatnonzero(chosen & ~self.between)
         if self.design.is_series:
-            sides = {c: self._series(c) for c in np.unique(self.pairs[places]).tolist()}
+            series: dict[int, SeriesFunctions] = {}
+            bytes_of_one = 8 * MOST_FUNCTIONS * len(self.design.rows)
             for place in places:
-                i, j = self.pairs[place].tolist()
-                self._set(np.array([place]), [shift_test(sides[i], sides[j])])
+                pair = self.pairs[place].tolist()
+                if len(series) * bytes_of_one > self.memory:
+                    series = {c: side for c, side in series.items() if c in pair}
+                for column in pair:
+                    if column not in series:
+                        series[column] = self._series(column)
+                self._set(np.array([place]), [shift_test(series[pair[0]], series[pair[1]])])
                 progress(1)
             return
         generator = host_generator(self.options.random_key)
