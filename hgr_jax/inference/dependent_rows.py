@@ -17,7 +17,7 @@ probability that a normal variable exceeds t.  Dividing by the rms makes up for 
 whose products vary more in a series than fast ones.
 
 Sources: Wilson & Hilferty, "The distribution of chi-square" (1931); Liu & Xie, "Cauchy combination
-test" (2020); Politis & Romano, "A circular block-resampling procedure for stationary data" (1992).
+test" (2020); Chwialkowski & Gretton, "A kernel independence test for random processes" (2014).
 """
 
 from __future__ import annotations
@@ -258,7 +258,7 @@ class DesignTest(NamedTuple):
       smallest: the smallest p-value that so many orders support; below it, by the tail of T.
       lag: rows by which the second variable follows the first, where they depend most.
       degrees: numbers of functions of the block that says most.
-      value: top singular value of the moments of that block, and its mean in other orders.
+      value, null_mean: top singular value of the moments of that block, and its mean in all orders.
     """
 
     pvalue: float

@@ -106,7 +106,7 @@ class IndependenceTest:
       pvalue: of the hypothesis that the variables are independent.
       source: where the p-value comes from: "rank", the law of independent ranks; "exact", the law
         of two variables of two values; "permutation"; "signs", random signs of residuals given
-        other variables; "tail", a tail fitted to permutations or signs, where fewer than 10 reach
+        other variables; "tail", a tail beyond permutations, signs or shifts, where too few reach
         the statistic, and no smaller than 1e-8; "explained", 1 where a or b is a function of the
         given variables, so that nothing but rounding is left to test; "shifts", circular shifts of
         series; "within", orders of the rows within groups; "between", the test of one row for each
@@ -114,8 +114,8 @@ class IndependenceTest:
       degrees: numbers of functions of a and of b, in the block with the smallest p-value.
       null_mean: mean of ``statistic`` at these degrees, where the variables are independent.
       lag: of series, by how many rows b follows a where they depend most.
-      smallest_pvalue: the smallest p-value that the shifts, or the draws within groups, support;
-        0 where a law gives the p-value.
+      smallest_pvalue: the smallest p-value that the shifts, or the draws within groups, support,
+        beyond which there is the tail; 0 where there are none.
     """
 
     statistic: float
@@ -168,18 +168,19 @@ def independence_test(
     the rows' contributions to all means get random signs.  A p-value that is not small does not
     show conditional independence.
 
-    All this supposes that rows are exchangeable.  With ``order`` they are a series: b is shifted
-    along it, in a circle, by all numbers of rows r, which keeps what successive rows have in
-    common, and T is made of the moments divided by their root mean squares over r
-    (`hgr_jax.inference.dependent_rows`):
+    All this supposes that rows are exchangeable.  With ``order`` they are a series, and b is
+    shifted along it, in a circle, by each number of rows r, which keeps what successive rows have
+    in common.  T(r) then combines, over the blocks, sums of squared moments, each divided by its
+    mean square in all shifts (formula: `hgr_jax.inference.dependent_rows`), and
 
         p-value = #{r : max over lags of T(r + lag) >= max over lags of T(lag)} / n
 
-    which is at least ``len(lags) / n``.  It holds where one of the series is stationary: of random
-    walks and trends test the differences.  With ``groups`` rows of one group are alike.  Where a
-    and b vary within groups, the functions lose their group means, and b is permuted within each
-    group (with ``order``, shifted in each).  Where one is constant in each group, the groups are
-    the rows: of the other variable enters the mean of its ranks in the group.
+    which is at least ``len(lags) / n``; where no other shift reaches T, the tail of normal moments
+    continues it.  One of the series must be stationary: of random walks and trends, test the
+    differences.  With ``groups``, rows of one group are alike.  Where a and b vary within groups,
+    the functions lose their group means, and b is permuted within each group (with ``order``,
+    shifted in each).  Where a or b is constant in each group, each group is a row, with the mean
+    of the ranks of the other variable.
 
     Args:
       a, b: real arrays ``(n,)``.
@@ -215,8 +216,8 @@ def independence_test(
 
     Source: Liu & Xie, "Cauchy combination test" (2020), for T; Besag & Clifford, "Sequential Monte
     Carlo p-values" (1991); Mammen, "Bootstrap and wild bootstrap for high dimensional linear
-    models" (1993), for random signs; Politis & Romano, "A circular block-resampling procedure for
-    stationary data" (1992).
+    models" (1993), for random signs; Chwialkowski & Gretton, "A kernel independence test for random
+    processes" (2014), for shifts.
 
     Example:
       >>> import jax.numpy as jnp, hgr_jax

@@ -34,19 +34,13 @@ from hgr_jax.tables.columns import Columns
 def of_groups(columns: Columns, design: RowDesign) -> Columns:
     """Return one row for each group: means of ranks, or the most frequent level."""
     numbers = [design.of_groups(np.asarray(x, np.float64)) for x in np.asarray(columns.numbers).T]
-    categories = tuple(
-        dataclasses.replace(
-            category,
-            codes=np.array(
-                [_most_frequent(part) for part in np.split(category.codes[design.rows], ends)],
-                category.codes.dtype,
-            ),
-        )
-        for ends in [design.starts[1:]]
-        for category in columns.categories
-    )
+    categories = []
+    for category in columns.categories:
+        parts = np.split(category.codes[design.rows], design.starts[1:])
+        codes = np.array([_most_frequent(part) for part in parts], category.codes.dtype)
+        categories.append(dataclasses.replace(category, codes=codes))
     whole = np.stack(numbers, axis=1) if numbers else np.zeros((len(design.sizes), 0))
-    return dataclasses.replace(columns, numbers=whole, categories=categories, dates={})
+    return dataclasses.replace(columns, numbers=whole, categories=tuple(categories), dates={})
 
 
 def _most_frequent(codes: Integers) -> int:
