@@ -230,6 +230,9 @@ def volatile(rng: np.random.Generator, count: int) -> Matrix:
 
 Draw = Callable[[np.random.Generator, int], Matrix]
 
+UNBOUNDED = "random walks, which shifts do not suit"
+"""Series whose rejections are measured, and held against no bound."""
+
 SERIES: dict[str, tuple[Draw, dict[str, Any]]] = {
     "independent rows": (lambda rng, m: rng.standard_normal((m, ROWS)), {"order": True}),
     "AR(0.5)": (lambda rng, m: autoregressions(rng, 0.5, m), {"order": True}),
@@ -240,6 +243,10 @@ SERIES: dict[str, tuple[Draw, dict[str, Any]]] = {
     ),
     "season of 24 rows": (seasons, {"order": True}),
     "spread of AR(0.9)": (volatile, {"order": True}),
+    UNBOUNDED: (
+        lambda rng, m: np.cumsum(rng.standard_normal((m, ROWS)), axis=1),
+        {"order": True},
+    ),
 }
 
 GROUPS = np.repeat(np.arange(ROWS // 10), 10)
@@ -264,16 +271,18 @@ def dependent_rows(report: MarkdownReport, quick: bool) -> bool:
     cells["groups that differ, within"] = (levels_of_groups, levels_of_groups, grouped)
     cells["groups that differ, between"] = (constants_of_groups, levels_of_groups, grouped)
 
-    def lines() -> Iterator[tuple[list[str], bool]]:
+    def lines() -> Iterator[tuple[list[str], bool | None]]:
         for name, (first, second, options) in cells.items():
             rng = np.random.default_rng([ROWS, *name.encode()])
             pairs = list(zip(first(rng, repeats), second(rng, repeats), strict=True))
             plain = [hgr_jax.independence_test(*pair).pvalue for pair in pairs]
             bar = tqdm(pairs, desc=name, leave=False)
-            tests = [hgr_jax.independence_test(*pair, **options) for pair in bar]
+            with warnings.catch_warnings():
+                warnings.simplefilter("ignore")  # of random walks
+                tests = [hgr_jax.independence_test(*pair, **options) for pair in bar]
             pvalues = np.array([test.pvalue for test in tests])
             rates = {level: float((pvalues <= level).mean()) for level in BOUNDS}
-            holds = within(rates, BOUNDS, repeats)
+            holds = None if name == UNBOUNDED else within(rates, BOUNDS, repeats)
             cell = f"{np.mean(np.array(plain) <= 0.05):.1%}"
             yield [name, cell, *(f"{rate:.1%}" for rate in rates.values())], holds
 
