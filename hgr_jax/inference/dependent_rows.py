@@ -47,7 +47,7 @@ taken to be near normal: where the law is known, their tail is then no lighter t
 MANY_DRAWS = 10**9
 """A number of draws that is no bound on a p-value beside the number of orders."""
 
-MOMENTS_AT_ONCE = 2_000_000
+SHIFTS_AT_ONCE = 2_000_000
 """Number of moments of shifts that are in memory at a time."""
 
 RANKS_AT_ONCE = 1_000_000
@@ -336,7 +336,7 @@ def shift_test(a: SeriesFunctions, b: SeriesFunctions, lags: Sequence[int] = (0,
     sums, kept, largest_square = np.zeros((len(entries.blocks), a.rows)), [], 0.0
     # Moments of the lags, and of some other shifts for their mean, are kept.
     shifts = np.r_[np.array(lags) % a.rows, : a.rows : max(1, a.rows // MAX_NULL_ORDERS)]
-    for part in entries.parts(max(1, MOMENTS_AT_ONCE // a.rows)):
+    for part in entries.parts(max(1, SHIFTS_AT_ONCE // a.rows)):
         moments = a.moments_of_shifts(b, part)
         sums += block_sums(moments, part.inside)
         largest_square = max(largest_square, float(np.max(np.mean(moments**2, axis=1))))

@@ -260,7 +260,7 @@ def independence_test(
     if order is not None or groups is not None:
         design = RowDesign.of(len(x), order, groups)
         generator = host_generator(jax.random.key(0) if key is None else key)
-        if groups is not None and permuted(design, (x, y), permute) == "between":
+        if groups is not None and exchanged_units(design, (x, y), permute) == "between":
             of_groups = (design.of_groups(x), design.of_groups(y))
             test = independence_test(*of_groups, permutations=count, key=key)
             return dataclasses.replace(test, source="between")
@@ -308,7 +308,7 @@ def refuse_with_design(options: Mapping[str, Any]) -> None:
             )
 
 
-def permuted(design: RowDesign, columns: tuple[Floats, Floats], permute: str | None) -> str:
+def exchanged_units(design: RowDesign, columns: tuple[Floats, Floats], permute: str | None) -> str:
     """Return whether rows are exchanged "within" groups, or whole groups, "between" them."""
     constant = [n for n, x in zip("ab", columns, strict=True) if design.is_constant(x)]
     found = "between" if constant else "within"

@@ -97,6 +97,10 @@ MAX_SERIES_VALUE = 0.998
 MAX_SHIFT_PVALUE = 0.01
 """Largest p-value by circular shifts of a pair that the order of the rows does not explain."""
 
+SHIFTED_FUNCTIONS = 4
+"""Number of functions of either column that are shifted: a test of all takes a second of 100,000
+rows."""
+
 MIN_MARK_ROWS = 3
 MIN_GAP, MIN_GAP_OF_MARK = 1.0, 0.5
 """Smallest distance of a repeated value from all others, in units of their central range: of any
@@ -621,7 +625,9 @@ def is_function(x: Floats, y: Floats, at_most: float = 0.0) -> bool:
 def shift_pvalue(pair: HostPair, order: Integers) -> float:
     """Return the p-value of independence by circular shifts of the rows in their order."""
     a, b = (
-        SeriesFunctions.of(side[:, order], of_levels=isinstance(kernel, Indicators))
+        SeriesFunctions.of(
+            side[:SHIFTED_FUNCTIONS, order], of_levels=isinstance(kernel, Indicators)
+        )
         for side, kernel in zip(pair.sides, pair.kernels, strict=True)
     )
     return shift_test(a, b).pvalue
