@@ -475,7 +475,7 @@ def test_hints_name_the_options() -> None:
     rng = np.random.default_rng(21)
     walks = np.cumsum(rng.normal(size=(300, 2)), axis=0)
     told = " ".join(scan({"a": walks[:, 0], "b": walks[:, 1]}).findings().remarks)
-    assert "order= tests all pairs as series" in told
+    assert "order= (--order) tests all pairs as series" in told
     x = rng.normal(size=(100, 3))
     x[:, 1] += x[:, 0]
     told = " ".join(scan(np.repeat(x, 2, axis=0)).findings().remarks)

@@ -489,7 +489,7 @@ class _Lists:
             yield (
                 f"{copies.count:,} of {copies.rows:,} rows are copies of other rows; p-values take"
                 " rows as independent: leave copies out, or name the column of those that belong"
-                " together, groups="
+                " together, groups= (--groups)"
             )
         ordered = {
             name: None
@@ -501,7 +501,7 @@ class _Lists:
             names = [name for name in self.scan.names if name in ordered]
             yield (
                 f"successive rows are alike in {first_names(names, 28)}; p-values take"
-                " rows as independent: order= tests all pairs as series"
+                " rows as independent: order= (--order) tests all pairs as series"
             )
         columns: dict[float, list[str]] = {}
         for name, marks in self.finder.marks.items():
