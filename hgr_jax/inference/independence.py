@@ -225,6 +225,9 @@ def independence_test(
       >>> found = hgr_jax.independence_test(a, a**2 + 0.1 * jnp.cos(9 * a))
       >>> found.degrees, found.source, found.pvalue < 1e-20
       ((8, 2), 'rank', True)
+      >>> a = jnp.sin(jnp.arange(60.0) ** 2)
+      >>> hgr_jax.independence_test(a, jnp.roll(a, 2) ** 2, order=True, lags=range(4)).lag
+      2
     """
     beside = {"weights": weights, "counts": counts, "given": given}
     for name, other in {"b": b, **beside, "order": order, "groups": groups}.items():
