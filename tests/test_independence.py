@@ -18,10 +18,9 @@ from scipy.stats import hypergeom
 
 from hgr_jax import independence_test
 from hgr_jax.core.host import ranks as host_ranks
-from hgr_jax.core.host.ranks import RankedColumn
+from hgr_jax.core.host.ranks import BLOCKS, RankedColumn
 from hgr_jax.inference import IndependenceTest, roys_root
 from hgr_jax.inference.independence import (
-    BLOCKS,
     combined_pvalues,
     cross_moments,
     fisher_log_pvalues,

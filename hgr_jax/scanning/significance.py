@@ -31,7 +31,10 @@ from hgr_jax.scanning.table import Table
 SAMPLED = "sampled permutation"
 """Source of p-values by permutations of a sample of the rows."""
 
-SOURCES = ("", "rank", "asymptotic", "permutation", "exact", "signs", SAMPLED)
+SOURCES = (
+    *("", "rank", "asymptotic", "permutation", "exact", "signs", SAMPLED),
+    *("shifts", "within", "between", "tail"),
+)
 
 
 @dataclasses.dataclass(frozen=True)
