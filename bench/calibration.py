@@ -208,6 +208,129 @@ def independence(report: MarkdownReport, quick: bool) -> bool:
     return report.judged_table(header, lines())
 
 
+ROWS, LAG = 500, 3
+"""Of a series; rows by which one follows the other when power is measured."""
+
+
+def autoregressions(rng: np.random.Generator, phi: float, count: int) -> Matrix:
+    """Stationary series ``(count, ROWS)`` of variance 1."""
+    series = rng.standard_normal((count, 200 + ROWS)) * np.sqrt(1 - phi**2)
+    for t in range(1, series.shape[1]):
+        series[:, t] += phi * series[:, t - 1]
+    return series[:, 200:]
+
+
+def seasons(rng: np.random.Generator, count: int) -> Matrix:
+    """Series with a cycle of 24 rows, each with its own phase."""
+    phase = rng.uniform(0, 2 * np.pi, (count, 1))
+    return np.sin(2 * np.pi * np.arange(ROWS) / 24 + phase) + autoregressions(rng, 0.5, count)
+
+
+def volatile(rng: np.random.Generator, count: int) -> Matrix:
+    """Series whose spread, not their mean, depends on the past."""
+    return np.exp(autoregressions(rng, 0.9, count)) * rng.standard_normal((count, ROWS))
+
+
+Draw = Callable[[np.random.Generator, int], Matrix]
+
+UNBOUNDED = "random walks, which shifts do not suit"
+"""Series whose rejections are measured, and held against no bound."""
+
+SERIES: dict[str, tuple[Draw, dict[str, Any]]] = {
+    "independent rows": (lambda rng, m: rng.standard_normal((m, ROWS)), {"order": True}),
+    "AR(0.5)": (lambda rng, m: autoregressions(rng, 0.5, m), {"order": True}),
+    "AR(0.9)": (lambda rng, m: autoregressions(rng, 0.9, m), {"order": True}),
+    "AR(0.9), lags -5 to 5": (
+        lambda rng, m: autoregressions(rng, 0.9, m),
+        {"order": True, "lags": range(-5, 6)},
+    ),
+    "season of 24 rows": (seasons, {"order": True}),
+    "spread of AR(0.9)": (volatile, {"order": True}),
+    UNBOUNDED: (
+        lambda rng, m: np.cumsum(rng.standard_normal((m, ROWS)), axis=1),
+        {"order": True},
+    ),
+}
+
+GROUPS = np.repeat(np.arange(ROWS // 10), 10)
+
+
+def levels_of_groups(rng: np.random.Generator, count: int) -> Matrix:
+    """Rows of 50 groups, each with its own level."""
+    levels = 2 * rng.standard_normal((count, GROUPS[-1] + 1))
+    return levels[:, GROUPS] + rng.standard_normal((count, ROWS))
+
+
+def constants_of_groups(rng: np.random.Generator, count: int) -> Matrix:
+    """One number for each of 50 groups."""
+    return rng.standard_normal((count, GROUPS[-1] + 1))[:, GROUPS]
+
+
+def dependent_rows(report: MarkdownReport, quick: bool) -> bool:
+    """Rejections of independent series and groups, and power for a relation of two series."""
+    repeats = 40 if quick else 2000
+    grouped = {"groups": GROUPS, "permutations": 999}
+    cells = {name: (draw, draw, options) for name, (draw, options) in SERIES.items()}
+    cells["groups that differ, within"] = (levels_of_groups, levels_of_groups, grouped)
+    cells["groups that differ, between"] = (constants_of_groups, levels_of_groups, grouped)
+
+    def lines() -> Iterator[tuple[list[str], bool | None]]:
+        for name, (first, second, options) in cells.items():
+            rng = np.random.default_rng([ROWS, *name.encode()])
+            pairs = list(zip(first(rng, repeats), second(rng, repeats), strict=True))
+            plain = [hgr_jax.independence_test(*pair).pvalue for pair in pairs]
+            bar = tqdm(pairs, desc=name, leave=False)
+            with warnings.catch_warnings():
+                warnings.simplefilter("ignore")  # of random walks
+                tests = [hgr_jax.independence_test(*pair, **options) for pair in bar]
+            pvalues = np.array([test.pvalue for test in tests])
+            rates = {level: float((pvalues <= level).mean()) for level in BOUNDS}
+            holds = None if name == UNBOUNDED else within(rates, BOUNDS, repeats)
+            cell = f"{np.mean(np.array(plain) <= 0.05):.1%}"
+            yield [name, cell, *(f"{rate:.1%}" for rate in rates.values())], holds
+
+    report.say(f"Rejections of {repeats:,} independent pairs of {ROWS} rows: by the law of")
+    report.say(
+        "exchangeable rows, and by `order=` or `groups=` (standard deviations 0.5% and 0.2%)."
+    )
+    header = ("pairs", "exchangeable: at 5%", "at 5%", "at 1%")
+    holds = report.judged_table(header, lines())
+    return lagged_power(report, repeats) and holds
+
+
+def lagged_power(report: MarkdownReport, repeats: int) -> bool:
+    """Power for b(t) = s (a(t - 3)^2 - 1) / sqrt(2) + noise of two AR(0.9) series."""
+    strength, rng = 0.45, np.random.default_rng(0)
+    # Of products, the correlation at lag h is that of one function times that of the other.
+    h = np.arange(1, ROWS)
+    other = strength**2 * 0.81**h + (1 - strength**2) * 0.9**h
+    rows = round(ROWS / (1 + 2 * np.sum(0.81**h * other)))
+
+    def related(a: Matrix, noise: Matrix) -> Matrix:
+        return strength * (a**2 - 1) / np.sqrt(2) + np.sqrt(1 - strength**2) * noise
+
+    a, noise = autoregressions(rng, 0.9, repeats), autoregressions(rng, 0.9, repeats)
+    series = list(zip(a, np.roll(related(a, noise), LAG, axis=1), strict=True))
+    a, noise = rng.standard_normal((2, repeats, rows))
+    plain = list(zip(a, related(a, noise), strict=True))
+    lags = {"lag 3": (LAG,), "lags 0 to 5": range(6), "lags -5 to 5": range(-5, 6)}
+    powers = {
+        f"{rows} independent rows": np.mean(
+            [hgr_jax.independence_test(*pair).pvalue <= 0.05 for pair in plain]
+        )
+    }
+    for name, several in lags.items():
+        found = [hgr_jax.independence_test(*pair, order=True, lags=several) for pair in series]
+        powers[f"{ROWS} rows of series, {name}"] = np.mean([test.pvalue <= 0.05 for test in found])
+    report.say(
+        f"Power at level 5% for b(t) = {strength} (a(t - {LAG})^2 - 1) / sqrt(2) + noise, of"
+    )
+    report.say(f"AR(0.9) series, and of the plain test on the effective number of rows ({rows}).")
+    report.table(("test", "power"), ([name, f"{power:.1%}"] for name, power in powers.items()))
+    target, reached, *_ = powers.values()
+    return bool(reached >= 0.9 * target)
+
+
 Family = tuple[Matrix, NDArray[np.bool_]]
 """A table, and which pairs of its columns are independent, ``(p, p)``."""
 
@@ -395,6 +518,7 @@ def main(argv: list[str] | None = None) -> int:
     parts: dict[str, Callable[[MarkdownReport, bool], object]] = {
         "rejections": calibration,
         "independence": independence,
+        "dependent_rows": dependent_rows,
         "families": families,
         "far tail": far_tail,
         "power": power,

@@ -70,7 +70,7 @@ def _ours(data: Data) -> Answer:
 
 
 def _fisher(data: Data) -> Answer:
-    correlation = np.corrcoef(data.T)
+    correlation = np.asarray(np.corrcoef(data.T))
 
     def answer(x: int, y: int, given: tuple[int, ...]) -> float:
         chosen = [x, y, *given]

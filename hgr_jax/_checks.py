@@ -216,6 +216,90 @@ def as_repeats(counts: Any, rows: int) -> NDArray[np.intp]:
     return np.repeat(np.arange(rows), array.astype(np.intp))
 
 
+def as_order(order: Any, rows: int) -> NDArray[np.intp]:
+    """Return the place of each row in an order: True, or numbers or dates ``(rows,)``.
+
+    Equal values have the same place.
+
+    Raises:
+      TypeError, ValueError: for another order, and for one with missing values.
+    """
+    if order is True:
+        return np.arange(rows)
+    array = np.asarray(order)
+    if array.dtype.kind not in "OfiubmM" or not array.ndim:
+        got = "text" if array.ndim and array.dtype.kind in "UST" else _describe_value(order)
+        raise TypeError(
+            "order must be True, where the rows are in order as they stand, or numbers or dates"
+            f" ({rows},) to sort the rows by; got {got}."
+        )
+    if array.shape != (rows,):
+        raise ValueError(f"order must have shape ({rows},); got shape {array.shape}.")
+    _refuse_missing("order", array, "leave these rows out")
+    try:
+        return np.unique(array, return_inverse=True)[1].reshape(-1)
+    except TypeError as error:
+        raise TypeError(f"order must be numbers or dates, all of one kind: {error}.") from None
+
+
+def as_groups(groups: Any, rows: int) -> NDArray[np.intp]:
+    """Return the number of the group of each row, from labels ``(rows,)`` of any type.
+
+    Raises:
+      ValueError: for labels that are missing, or all equal or all different.
+    """
+    array = np.asarray(groups)
+    if array.shape != (rows,):
+        raise ValueError(
+            f"groups must have shape ({rows},), a label of each row; got shape {array.shape}."
+        )
+    _refuse_missing("groups", array, "leave these rows out, or give each a label of its own")
+    numbers: dict[Any, int] = {}
+    codes = np.array([numbers.setdefault(label, len(numbers)) for label in array.tolist()], np.intp)
+    if len(numbers) in (1, rows):
+        what = "all rows have the same label" if len(numbers) == 1 else "each row has its own label"
+        raise ValueError(f"groups must have several rows a label, and several labels: {what}.")
+    return codes
+
+
+def _refuse_missing(name: str, array: NDArray[Any], advice: str) -> None:
+    """Refuse NaN, NaT, None and NA."""
+    if array.dtype.kind == "O":
+        absent = np.array([_is_missing(value) for value in array.tolist()], bool)
+    elif array.dtype.kind in "UT":
+        absent = array == ""
+    else:
+        absent = array != array
+    if absent.any():
+        raise ValueError(
+            f"{name} has {int(absent.sum())} missing value(s), the first in row"
+            f" {int(np.argmax(absent))}: {advice}."
+        )
+
+
+def _is_missing(value: Any) -> bool:
+    try:
+        return value is None or value == "" or bool(value != value)
+    except TypeError:  # NA of pandas is neither true nor false
+        return True
+
+
+def as_lags(lags: Any, rows: int) -> tuple[int, ...]:
+    """Return distinct whole numbers of rows, each shorter than half of a series."""
+    try:
+        several = tuple(operator.index(lag) for lag in np.atleast_1d(lags).tolist())
+    except TypeError:
+        raise TypeError(
+            f"lags must be an int or several, as range(-5, 6) is; got {lags!r}."
+        ) from None
+    if not several or len(set(several)) < len(several):
+        raise ValueError(f"lags must be at least one, each another; got {lags!r}.")
+    far = max(several, key=abs)
+    if 2 * abs(far) >= rows:
+        raise ValueError(f"lags must be shorter than half of a series, of {rows} rows; got {far}.")
+    return several
+
+
 def look_like_counts(weights: NDArray[Any]) -> bool:
     """Return whether weights are whole numbers, some above 1."""
     return bool((weights % 1 == 0).all() and (weights > 1).any() and np.ptp(weights) > 0)

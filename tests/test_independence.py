@@ -20,10 +20,9 @@ import hgr_jax
 from bench.conditional_designs import DESIGNS
 from hgr_jax import independence_test, scan
 from hgr_jax.core.host import ranks as host_ranks
-from hgr_jax.core.host.ranks import RankedColumn
+from hgr_jax.core.host.ranks import BLOCKS, RankedColumn
 from hgr_jax.inference import IndependenceTest, roys_root
 from hgr_jax.inference.independence import (
-    BLOCKS,
     combined_pvalues,
     cross_moments,
     fisher_log_pvalues,
@@ -507,7 +506,7 @@ def test_functions_of_what_is_given_have_nothing_left_to_test(
     a, b = (f(c) for f in functions_of_c)
     weights = rng.uniform(0.5, 1.5, 300) if weighted else None
     found = independence_test(a, b, given=c, weights=weights)
-    assert found == IndependenceTest(0.0, 1.0, "explained", (0, 0), 0.0, (1.0, 1.0))
+    assert found == IndependenceTest(0.0, 1.0, "explained", (0, 0), 0.0, explained=(1.0, 1.0))
     noise = rng.normal(size=300)
     tested = independence_test(a + 0.1 * noise, b + 0.1 * noise, given=c, weights=weights)
     assert tested.source == "residuals"

@@ -57,7 +57,7 @@ BOTH = ((0, 1), (1, 0))
         ("degrees", changed(-1, (0, 1)), "degrees has -1, outside"),
         ("degrees", changed(9, (0, 1, 0)), "degrees is not symmetric"),
         ("degrees", lambda degrees: degrees[..., 0], "degrees has "),
-        ("source", changed(7, *BOTH), "source has 7, outside of 0 to 6"),
+        ("source", changed(11, *BOTH), "source has 11, outside of 0 to 10"),
         ("pairs", changed(3, (0, 0)), "pairs has 3, outside of 0 to 2"),
         ("pairs", changed(-1, (0, 0)), "pairs has -1, outside"),
         ("pairs", changed(1, (0, 0)), "pairs has a column with itself"),

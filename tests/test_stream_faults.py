@@ -116,6 +116,8 @@ NEED_ROWS: dict[str, dict[str, Any]] = {
     "given": {"given": "a"},
     "kernels as h or k": {"h": hgr_jax.kernels.hats([0.0, 1.0, 2.0]), "test": None},
     "measure": {"measure": "rank_kb", "test": None},
+    "order": {"order": True},
+    "groups": {"groups": "few"},
 }
 
 

@@ -98,6 +98,20 @@ class ScanOptions:
     counts: str | None = _option(
         None, "the column that says how often each row occurred", str, metavar="COLUMN"
     )
+    order: str | None = _option(
+        None,
+        "the column of dates or numbers that puts the rows in order, or 'rows' where they are in"
+        " order as they stand: p-values by circular shifts",
+        str,
+        metavar="COLUMN|rows",
+    )
+    groups: str | None = _option(
+        None,
+        "the column of labels of rows that belong together, as those of one person: p-values by"
+        " orders within groups and between them",
+        str,
+        metavar="COLUMN",
+    )
     categories: Sequence[str] = _columns_option(
         "a column of numbers to read as a category; may be given several times"
     )
@@ -148,7 +162,18 @@ class ScanOptions:
     )
 
     @property
-    def order(self) -> str:
+    def row_order(self) -> str | bool | None:
+        """The order of the rows, as of `hgr_jax.scan`."""
+        return True if self.order == "rows" else self.order
+
+    @property
+    def row_columns(self) -> tuple[str, ...]:
+        """The columns that say something of the rows, and are in no pair."""
+        named = (self.counts, None if self.order == "rows" else self.order, self.groups)
+        return tuple(name for name in named if name is not None)
+
+    @property
+    def pair_order(self) -> str:
         """The order of the table of pairs."""
         return self.sort or "rank_excess"
 
@@ -250,7 +275,7 @@ def command_parser() -> argparse.ArgumentParser:
     _add_file(pair)
     pair.add_argument("column_a", metavar="COL_A", help="name of the first column")
     pair.add_argument("column_b", metavar="COL_B", help="name of the second column")
-    _add_options(pair, ScanOptions, "h", "k", "given", "missing_level")
+    _add_options(pair, ScanOptions, "h", "k", "given", "order", "groups", "missing_level")
     _add_reading(pair)
     _add_out(pair, "hgr-jax-pair", "folder for the picture", force=False)
 

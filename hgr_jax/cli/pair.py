@@ -28,7 +28,7 @@ from hgr_jax.measures import hgr_fit, kb, kb_fit, sk_fit, spearman
 from hgr_jax.measures.hgr import HGRFit
 from hgr_jax.plotting import plot_fit
 from hgr_jax.scanning.api import scan
-from hgr_jax.scanning.findings import spearman_interval
+from hgr_jax.scanning.findings import law_in_words, spearman_interval
 from hgr_jax.scanning.remarks import ExaminedPair, RemarkFinder
 from hgr_jax.scanning.request import Categories
 from hgr_jax.scanning.result import Scan
@@ -94,7 +94,8 @@ def report_pair(
     beyond these columns, without a picture.
     """
     h, k = options.h, options.k
-    reading = dataclasses.replace(reading, columns=(*names, *options.given))
+    needed = (*names, *options.given, *options.row_columns)
+    reading = dataclasses.replace(reading, columns=needed)
     frame = read_table(path, reading).in_days()
     for name in names:
         if frame.missing(name).all():
@@ -111,15 +112,20 @@ def report_pair(
     a, b, rows = a[usable], b[usable], int(usable.sum())
     _check_rows_of(frame, names, rows, "number", LEAST_ROWS if h is None and k is None else 2)
     fit = _fit_columns(a, b, h, k)
+    # Of rows in an order or in groups, the p-value is that of a scan.
+    dependent = _scan_of(frame, names, options) if options.order or options.groups else None
     drawn = _save_fit(fit, a, b, names, folder)  # before printing: it may not be possible
-    _print_heading(frame, names, rows, frame.notes)
+    notes = frame.notes if dependent is None else dependent.notes
+    _print_heading(frame, names, rows, notes)
     if isinstance(fit, HGRFit):
         test = independence_test(a, b)
+        pvalue = test.pvalue if dependent is None else float(dependent.pvalue[0, 1])
         # 0 is in the interval exactly where this test does not reject.
-        low, high = dataclasses.replace(fit, pvalue=jnp.asarray(test.pvalue)).interval()
+        low, high = dataclasses.replace(fit, pvalue=jnp.asarray(pvalue)).interval()
         _print_measure("HGR", float(fit.correlation), f"95% interval {low:.3f} to {high:.3f}")
-        print(f"{'p-value':<12} {pvalue_as_text(test.pvalue)}   of independence")
-        _print_measure("chance", test.null_mean, NULL)
+        _print_pvalue(pvalue, law_in_words({} if dependent is None else dependent.settings))
+        if dependent is None:
+            _print_measure("chance", test.null_mean, NULL)
         rank_correlation = float(abs(spearman(a, b)))
         ends = "95% interval {:.3f} to {:.3f}".format(*spearman_interval(rank_correlation, rows))
         _print_measure("|Spearman|", rank_correlation, "" if "nan" in ends else ends)
@@ -136,7 +142,8 @@ def report_pair(
         print(f"\n{fit.message}")
     print()
     if names[0] != names[1]:
-        _print_remarks(scan(_columns_of(frame, names)), names)
+        alone = scan(_columns_of(frame, names)) if dependent is None else dependent
+        _print_remarks(alone, names)
     _print_transformations(fit, [printable(name) for name in names], a, b)
     print(f"\n{drawn}")
 
@@ -174,16 +181,19 @@ def _measure_of(h: int | None, k: int | None) -> str:
 
 def _scan_of(frame: Frame, names: Sequence[str], options: ScanOptions) -> Scan:
     """Scan some columns; raise for one that is left out, or a pair without a value."""
-    if len(set(names)) < len(names):
+    named = (*names, *options.row_columns)
+    if len(set(named)) < len(named):
         raise TableError(
-            f"{frame.source}: expected columns that differ, got {', '.join(map(printable, names))}"
+            f"{frame.source}: expected columns that differ, got {', '.join(map(printable, named))}"
         )
     try:
         result = scan(
-            _columns_of(frame, names),
+            _columns_of(frame, named),
             h=options.h,
             k=options.k,
             given=list(options.given) or None,
+            order=options.row_order,
+            groups=options.groups,
             categories=Categories(missing="level" if options.missing_level else None),
         )
     except ValueError as error:
@@ -251,6 +261,10 @@ def _print_measure(name: str, value: float, remark: str = "") -> None:
     print(f"{name:<12} {value:.4f}" + (f"   {remark}" if remark else ""))
 
 
+def _print_pvalue(pvalue: float, law: str) -> None:
+    print(f"{'p-value':<12} {pvalue_as_text(pvalue)}   of independence, {law}")
+
+
 def _report_categories(
     frame: Frame, names: tuple[str, str], options: ScanOptions, folder: Path
 ) -> None:
@@ -268,7 +282,7 @@ def _report_categories(
     interval = "95% interval {:.3f} to {:.3f}".format(*result.interval(*names))
     is_hgr = result.settings["measure"] == "hgr" and "nan" not in interval
     _print_measure(_measure_of(h, k), result.correlation[0, 1], interval if is_hgr else "")
-    print(f"{'p-value':<12} {pvalue_as_text(result.pvalue[0, 1])}   of independence")
+    _print_pvalue(result.pvalue[0, 1], law_in_words(result.settings))
     print()
     _print_remarks(result, names)
     for letter, transform, name, column in zip("fg", (fit.f, fit.g), names, (a, b), strict=True):

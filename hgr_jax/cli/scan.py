@@ -55,6 +55,8 @@ def _request_of(options: ScanOptions) -> Request:
         target=list(options.target) or None,
         given=list(options.given) or None,
         counts=options.counts,
+        order=options.row_order,
+        groups=options.groups,
         test=Test("auto", options.permutations, key),
         categories=Categories(
             options.categories, missing="level" if options.missing_level else None
@@ -66,9 +68,9 @@ def _request_of(options: ScanOptions) -> Request:
 
 def report_file(path: Path, settings: ScanOptions, folder: Path, reading: Reading) -> None:
     """Scan a file, print a ranked table, and write all pairs to a folder."""
-    counts = () if settings.counts is None else (settings.counts,)
     if reading.columns:
-        reading = dataclasses.replace(reading, columns=(*reading.columns, *settings.given, *counts))
+        needed = (*reading.columns, *settings.given, *settings.row_columns)
+        reading = dataclasses.replace(reading, columns=needed)
     title = path.name if str(path) != "-" else "standard input"
     report_scan(path, title, settings, folder, reading)
 
@@ -87,7 +89,7 @@ def report_scan(
         try:
             result = scan_table(table, request, reading)
         except TooLargeError:
-            if request.top is not None or request.given is not None:
+            if request.top is not None or request.given is not None or request.needs_rows:
                 raise
             note = f"the pairs do not fit in memory: only the first {KEPT:,} are kept (--keep)"
             print(note, file=sys.stderr)
@@ -103,10 +105,10 @@ def report_scan(
     page, picture, drawn = folder / "report.html", folder / "heat_map.png", ""
     with written_together():
         with show_step("writing pairs.csv, pairs.parquet and scan.npz"):
-            _write_pairs(result, settings.order, folder)
+            _write_pairs(result, settings.pair_order, folder)
             result.save(folder / "scan.npz")
         with show_step("writing report.html"):
-            write_html(as_report(result, title, findings, columns, by=settings.order), page)
+            write_html(as_report(result, title, findings, columns, by=settings.pair_order), page)
         if len(result) and not settings.json:
             drawn = save_picture(result.plot, picture)
         else:
@@ -176,9 +178,9 @@ def _print_scan(result: Scan, title: str, findings: Findings, settings: ScanOpti
 
 def _print_pairs(result: Scan, findings: Findings, settings: ScanOptions) -> None:
     """Print the first pairs in an order that was asked for."""
-    listed = result.top(settings.top or PAIRS, by=settings.order)
+    listed = result.top(settings.top or PAIRS, by=settings.pair_order)
     width = max(8, *(len(_short_name(n)) for pair in listed for n in (pair.a, pair.b)))
-    print(f"\nPairs by {order_in_words(result, settings.order)[1]}\n")
+    print(f"\nPairs by {order_in_words(result, settings.pair_order)[1]}\n")
     of_hgr = is_of_hgr(result)
     values = f"{'HGR':>6}" if of_hgr else f"{'KB':>6}   {'HGR':>6}"
     print(

@@ -5,6 +5,7 @@
 * `conditional`: residuals of functions of ranks given other variables, and their products;
 * `roys_root`: the law that HGR-KB follows for many rows of independent data;
 * `explained`: whether a variable is a function of others;
+* `dependent_rows`: tests of series in time, and of rows in groups;
 * `level_tables`: the law of tables of counts, for few rows;
 * `permutation`: `permutation_test`, an exact test with any measure;
 * `intervals`: `corrected` values, `upper_bound`, a differentiable bound of the value in the

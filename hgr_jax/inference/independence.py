@@ -24,7 +24,8 @@ import dataclasses
 import functools
 import math
 import operator
-from collections.abc import Callable, Iterator, Mapping, Sequence
+import warnings
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -39,6 +40,7 @@ from hgr_jax._checks import (
     as_given,
     as_host_weights,
     as_key,
+    as_lags,
     as_pair,
     as_repeats,
     check_choice,
@@ -49,6 +51,7 @@ from hgr_jax._checks import (
 from hgr_jax._texts import near_matches
 from hgr_jax.core.host.linalg import top_singular_values
 from hgr_jax.core.host.ranks import (
+    BLOCKS,
     RankedColumn,
     effective_row_count,
 )
@@ -59,8 +62,17 @@ from hgr_jax.inference.conditional import (
     Variable,
     compare_residuals,
 )
+from hgr_jax.inference.dependent_rows import (
+    RANKS_AT_ONCE,
+    SMALLEST_OF_TAIL,
+    TOO_SLOW,
+    RowDesign,
+    SeriesFunctions,
+    order_tests,
+    shift_test,
+)
 from hgr_jax.inference.explained import is_explained, polynomials_given
-from hgr_jax.inference.permutation import orders
+from hgr_jax.inference.permutation import host_generator, orders
 from hgr_jax.inference.roys_root.law import log_survival_of_many
 from hgr_jax.tables.levels import Category
 
@@ -79,6 +91,8 @@ CACHED_BYTES = 2**28
 
 TEST_METHODS = ("auto", "rank", "permutation")
 
+PERMUTED = ("within", "between")
+
 EARLY_STOP_EXCEEDANCES = 100
 """Number of permutations reaching the statistic after which no more are drawn."""
 
@@ -86,15 +100,8 @@ TAIL_RANKS = (10, 100)
 """Order statistics of the permutations that a tail is fitted to, where fewer than the first reach
 the statistic."""
 
-SMALLEST_OF_TAIL = 1e-8
-"""Smallest p-value by a tail that is fitted to permutations, and by products of residuals.  Where
-the law is known, such tails are within a factor of some 10 down to it, and of 1,000 at 1e-12."""
-
 EXTRAPOLATE_AFTER = 2000
 """Number of permutations after which a tail is fitted, if none reaches the statistic."""
-
-RANKS_AT_ONCE = 1_000_000
-"""Number of permuted ranks whose functions are in memory at a time: 0.3 GB."""
 
 
 @dataclasses.dataclass(frozen=True)
@@ -105,13 +112,18 @@ class IndependenceTest:
       statistic: largest correlation of combinations of the functions that decided, in [0, 1].
       pvalue: of the hypothesis that the variables are independent.
       source: where the p-value comes from: "rank", the law of independent ranks; "exact", the law
-        of two variables of two values; "permutation"; "tail", a tail fitted to permutations, where
-        fewer than 10 reach the statistic, and no smaller than 1e-8; "residuals", given other
+        of two variables of two values; "permutation"; "tail", a tail beyond permutations or shifts,
+        where too few reach the statistic, and no smaller than 1e-8; "residuals", given other
         variables, no smaller than 1e-8; "explained", 1 where a or b is a function of the given
-        variables, so that nothing but rounding is left to test.
+        variables, so that nothing but rounding is left to test; "shifts", circular shifts of
+        series; "within", orders of the rows within groups; "between", the test of one row for each
+        group.
       degrees: numbers of functions of a and of b, in the block with the smallest p-value; given
         other variables, the places of the two functions whose residuals are most correlated.
       null_mean: mean of ``statistic`` at these degrees, where the variables are independent.
+      lag: of series, by how many rows b follows a where they depend most.
+      smallest_pvalue: the smallest p-value that the shifts, or the draws within groups, support,
+        beyond which there is the tail; 0 where there are none.
       explained: shares of the variance of the ranks of a and of b that the given variables explain.
     """
 
@@ -120,6 +132,8 @@ class IndependenceTest:
     source: str
     degrees: tuple[int, int]
     null_mean: float
+    lag: int = 0
+    smallest_pvalue: float = 0.0
     explained: tuple[float, float] = (0.0, 0.0)
 
 
@@ -130,6 +144,10 @@ def independence_test(
     weights: npt.ArrayLike | None = None,
     counts: npt.ArrayLike | None = None,
     given: Any = None,
+    order: npt.ArrayLike | None = None,
+    lags: int | Iterable[int] | None = None,
+    groups: npt.ArrayLike | None = None,
+    permute: str | None = None,
     method: str = "auto",
     permutations: int = 9999,
     key: Array | None = None,
@@ -162,6 +180,20 @@ def independence_test(
     that the regression does not find count as dependence: no test has its level under all of them.
     A p-value that is not small does not show conditional independence.
 
+    All this supposes that rows are exchangeable.  With ``order`` they are a series, and b is
+    shifted along it, in a circle, by each number of rows r, which keeps what successive rows have
+    in common.  T(r) then combines, over the blocks, sums of squared moments, each divided by its
+    mean square in all shifts (formula: `hgr_jax.inference.dependent_rows`), and
+
+        p-value = #{r : max over lags of T(r + lag) >= max over lags of T(lag)} / n
+
+    which is at least ``len(lags) / n``; where no other shift reaches T, the tail of normal moments
+    continues it.  One of the series must be stationary: of random walks and trends, test the
+    differences.  With ``groups``, rows of one group are alike.  Where a and b vary within groups,
+    the functions lose their group means, and b is permuted within each group (with ``order``,
+    shifted in each).  Where a or b is constant in each group, each group is a row, with the mean
+    of the ranks of the other variable.
+
     Args:
       a, b: real arrays ``(n,)``; with ``given`` also text or a categorical series.
       weights: non-negative observation weights ``(n,)`` or None; a row of weight 0 is dropped.
@@ -169,6 +201,13 @@ def independence_test(
         repeated rows.
       given: c, ``(n,)``, several columns ``(n, p)`` or a data frame, or None: numbers, text or
         categorical series.
+      order: True where the rows are in order as they stand, or numbers or dates ``(n,)`` to sort
+        them by, all different (with groups, in each group); None for exchangeable rows.
+      lags: by how many rows b follows a (negative: precedes it), an int or several, shorter than
+        half of the shortest series; None for 0.  The p-value allows for their number.
+      groups: labels ``(n,)`` of any type, or None.
+      permute: rows "within" groups or whole groups, "between" them; None for what the data allow,
+        as above.  Anything else is an error.
       method: "auto", as above; "rank", by the law of ranks, whatever n and the ties; or
         "permutation".  With ``given`` it must be "auto".
       permutations: largest number of permutations, int >= 1.
@@ -188,7 +227,8 @@ def independence_test(
     n = 100,000.
 
     Source: Liu & Xie, "Cauchy combination test" (2020), for T; Besag & Clifford, "Sequential Monte
-    Carlo p-values" (1991).
+    Carlo p-values" (1991); Chwialkowski & Gretton, "A kernel independence test for random
+    processes" (2014), for shifts.
 
     Example:
       >>> import jax.numpy as jnp, hgr_jax
@@ -196,12 +236,22 @@ def independence_test(
       >>> found = hgr_jax.independence_test(a, a**2 + 0.1 * jnp.cos(9 * a))
       >>> found.degrees, found.source, found.pvalue < 1e-20
       ((8, 2), 'rank', True)
+      >>> a = jnp.sin(jnp.arange(60.0) ** 2)
+      >>> hgr_jax.independence_test(a, jnp.roll(a, 2) ** 2, order=True, lags=range(4)).lag
+      2
     """
-    for name, other in (("b", b), ("weights", weights), ("counts", counts), ("given", given)):
+    beside = {"weights": weights, "counts": counts, "given": given}
+    for name, other in {"b": b, **beside, "order": order, "groups": groups}.items():
         check_indexes("a", a, name, other)
+    if order is None and lags is not None:
+        raise ValueError("lags are of rows in an order: name it, order=True or order=dates.")
+    if groups is None and permute is not None:
+        raise ValueError("permute is of rows in groups: name them, groups=labels.")
+    if order is not None or groups is not None:
+        refuse_with_design({**beside, "method": None if method == "auto" else method})
     if counts is not None:
-        order = as_repeats(counts, len(np.asarray(a)))
-        a, b, weights, given = (rows_at(x, order) for x in (a, b, weights, given))
+        repeats = as_repeats(counts, len(np.asarray(a)))
+        a, b, weights, given = (rows_at(x, repeats) for x in (a, b, weights, given))
     check_choice("method", method, TEST_METHODS)
     count = check_count("permutations", permutations)
     if key is not None:
@@ -221,6 +271,16 @@ def independence_test(
     if np.isnan(x).any() or np.isnan(y).any():
         return IndependenceTest(np.nan, np.nan, "", (0, 0), np.nan)
     sides = RankedColumn.of_values(x, w), RankedColumn.of_values(y, w)
+    if order is not None or groups is not None:
+        design = RowDesign.of(len(x), order, groups)
+        generator = host_generator(jax.random.key(0) if key is None else key)
+        if groups is not None and exchanged_units(design, (x, y), permute) == "between":
+            of_groups = (design.of_groups(x), design.of_groups(y))
+            test = independence_test(*of_groups, permutations=count, key=key)
+            return dataclasses.replace(test, source="between")
+        shortest = int(design.sizes.min())
+        lags = as_lags(0 if lags is None else lags, shortest)
+        return _test_of_design((x, y), design, lags, count, generator)
     if method == "auto" and w is None and all(side.is_binary for side in sides):
         return _fisher_test(*sides)
     rows, rarest = effective_row_count(len(x), w), rarest_order(*sides)
@@ -244,6 +304,54 @@ def independence_test(
     key = jax.random.key(0) if key is None else key
     drawn = (cross_moments(f, g[:, order], share) for order in orders(key, len(x), chunks, size))
     return _test_by_draws(drawn, "permutation", rows, rarest, count)
+
+
+def refuse_with_design(options: Mapping[str, Any]) -> None:
+    """Raise if an option is set that tests of rows in an order, or in groups, do not have."""
+    for name, value in options.items():
+        if value is not None:
+            raise ValueError(
+                f"{name} is for exchangeable rows, and not for rows in an order or in groups"
+                " (order=, groups=): leave one of them out."
+            )
+
+
+def exchanged_units(design: RowDesign, columns: tuple[Floats, Floats], permute: str | None) -> str:
+    """Return whether rows are exchanged "within" groups, or whole groups, "between" them."""
+    constant = [n for n, x in zip("ab", columns, strict=True) if design.is_constant(x)]
+    found = "between" if constant else "within"
+    if permute is not None and check_choice("permute", permute, PERMUTED) != found:
+        why = (
+            f"{' and '.join(constant)} is constant in each group: take 'between'"
+            if constant
+            else "a and b vary within groups: take 'within', or test one row for each group"
+        )
+        raise ValueError(f"permute={permute!r}, but {why}.")
+    return found
+
+
+def _test_of_design(
+    columns: tuple[Floats, Floats],
+    design: RowDesign,
+    lags: Sequence[int],
+    draws: int,
+    generator: np.random.Generator,
+) -> IndependenceTest:
+    """Test two variables by shifts of one, or by orders of its rows within groups."""
+    x, y = (values[design.rows] for values in columns)
+    sides = [RankedColumn.of_values(values).functions() for values in (x, y)]
+    if design.ordered and all(map(design.is_slow, columns)):
+        warnings.warn(f"a and b are {TOO_SLOW}.", UserWarning, stacklevel=3)
+    if design.is_series:
+        a, b = map(SeriesFunctions.of, sides)
+        test = shift_test(a, b, lags)
+    else:
+        f, g = map(design.within, sides)
+        (test,) = order_tests([f], g, design, draws=draws, generator=generator, lags=lags)
+    source = "tail" if test.is_tail else "shifts" if design.ordered else "within"
+    return IndependenceTest(
+        test.value, test.pvalue, source, test.degrees, test.null_mean, test.lag, test.smallest
+    )
 
 
 def _test_given(a: Any, b: Any, given: Any, weights: Floats | None) -> IndependenceTest:
@@ -359,20 +467,8 @@ def _exceedances(null: Floats, log_p: float) -> npt.NDArray[np.bool_]:
     return null <= log_p * (1 - 1e-6)  # for rounding and interpolation
 
 
-BLOCKS = ((1, 1), (2, 2), (3, 3), (8, 2), (2, 8), (16, 2), (2, 16), (32, 1), (1, 32))
-"""Numbers of functions in the blocks, chosen by their power on relations of many kinds
-(`bench.power`)."""
-
 LARGEST_PVALUE = 0.99
 """Bound on the p-value of a block in the mean: one near 1 would outweigh the others."""
-
-
-def in_blocks(h: int, k: int) -> npt.NDArray[np.bool_]:
-    """Return which entries of M ``(h, k)`` are in a block."""
-    inside = np.zeros((h, k), bool)
-    for rows, columns in BLOCKS:
-        inside[:rows, :columns] = True
-    return inside
 
 
 class ConditionalTests:
@@ -539,7 +635,7 @@ class ConditionalTests:
         if not given and not {x, y} & self._levels:
             return independence_test(self._values(x), self._values(y), weights=self._weights)
         if any(self._is_explained(column, given) for column in (x, y)):
-            return IndependenceTest(0.0, 1.0, OF_EXPLAINED, (0, 0), 0.0, (1.0, 1.0))
+            return IndependenceTest(0.0, 1.0, OF_EXPLAINED, (0, 0), 0.0, explained=(1.0, 1.0))
         a, b = (self._residuals(column, given) for column in (x, y))
         found = compare_residuals(a, b, self._conditioning(given))
         log_p = np.log(np.maximum(found.pvalues, 1e-300))[:, None]
@@ -551,7 +647,7 @@ class ConditionalTests:
             OF_RESIDUALS,
             found.places,
             math.sqrt(2 / (math.pi * rows)),
-            (max(1 - a.share, 0.0), max(1 - b.share, 0.0)),
+            explained=(max(1 - a.share, 0.0), max(1 - b.share, 0.0)),
         )
 
 

@@ -4,7 +4,7 @@ From a table to a `Scan`, in the order in which a scan uses them:
 
 * `api`: `scan` and `hgr_matrix`, the public functions;
 * `request`: the options of a scan, declared and checked once;
-* `counts`: tables whose rows were counted;
+* `row_options`: what is known of each row: how often it was counted, its order, its group;
 * `pairs`: which columns and which pairs;
 * `size`: how much memory a scan takes, and whether it is there;
 * `table`: `Table`, the interface of a table to a scan, wherever its rows are;
@@ -26,6 +26,7 @@ From a table to a `Scan`, in the order in which a scan uses them:
 * `level_tests`: tests of pairs with a category;
 * `rank_tests`: HGR, and the test by ranks of pairs of numbers;
 * `resampling`: permutations, and tests given other columns;
+* `design_tests`: tests of rows in an order or in groups;
 * `screen`: the test by ranks of very many pairs, in float32;
 * `consumers`: the first pairs of very many columns;
 * `result`: `Scan` and `Pair`: matrices, lists, frames, files;

@@ -15,7 +15,6 @@ from hgr_jax._threads import one_blas_thread
 from hgr_jax.core.kernels import KernelLike
 from hgr_jax.scanning.cluster import ClusterExecutor
 from hgr_jax.scanning.consumers import scan_columns
-from hgr_jax.scanning.counts import repeated
 from hgr_jax.scanning.passes import Executor, scan_in_passes
 from hgr_jax.scanning.request import (
     Categories,
@@ -28,6 +27,7 @@ from hgr_jax.scanning.request import (
     request_of,
 )
 from hgr_jax.scanning.result import Scan
+from hgr_jax.scanning.row_options import with_row_options
 from hgr_jax.scanning.streaming import BatchExecutor
 from hgr_jax.scanning.survey import is_small
 from hgr_jax.tables.columns import as_columns
@@ -49,6 +49,8 @@ def scan(
     given: Given | ColumnChoice = None,
     weights: ArrayLike | str | None = None,
     counts: ArrayLike | str | None = None,
+    order: ArrayLike | str | None = None,
+    groups: ArrayLike | str | None = None,
     categories: Categories | Collection[Any] = (),
     test: Test | str | None = "auto",
     errors: bool = False,
@@ -87,6 +89,12 @@ def scan(
         precise each row is, not how often it occurred.
       counts: how often each row occurred, whole numbers ``(n,)``, or the name of the column that
         holds them: the scan is that of the table with each row so many times.
+      order: True where the rows are a series in order as they stand, or the name of the column of
+        numbers or dates that orders them, or an array ``(n,)``: p-values are by circular shifts,
+        and at least 1 / n.  With groups, each of these is a series.
+      groups: the name of the column, or an array ``(n,)``, of labels of rows that are alike, as
+        those of one person: p-values are by orders within groups, or, beside a column that is
+        constant in each group, of one row for each group.  See `independence_test` for both.
       categories: numeric columns to read as categories, or ``Categories(names,
         integers_up_to=10, missing="level")``.
       test: ``"auto"``, ``"asymptotic"``, ``"permutation"``, ``Test(kind,
@@ -129,6 +137,8 @@ def scan(
         given=given,
         weights=weights,
         counts=counts,
+        order=order,
+        groups=groups,
         categories=categories,
         test=test,
         errors=errors,
@@ -165,7 +175,7 @@ def _scan_opened(table: Any, request: Request, reading: Reading | None) -> Scan:
         executor = kind.of(table, request, reading)
         if executor is not None:
             return scan_in_passes(executor)
-    table, request = repeated(table, request)
+    table, request = with_row_options(table, request)
     columns = as_columns(
         table,
         names=request.names,

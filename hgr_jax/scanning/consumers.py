@@ -30,7 +30,6 @@ from hgr_jax.core.host.ranks import MOST_FUNCTIONS, RankedColumn, codes_of, rank
 from hgr_jax.core.kernels import encode
 from hgr_jax.inference.independence import MIN_TABULATED_ROWS
 from hgr_jax.inference.intervals import dependence_factor
-from hgr_jax.scanning.counts import repeated
 from hgr_jax.scanning.features import as_features
 from hgr_jax.scanning.findings import FALSE_DISCOVERY_RATE
 from hgr_jax.scanning.memory import MemoryTable
@@ -53,6 +52,7 @@ from hgr_jax.scanning.request import (
 )
 from hgr_jax.scanning.residuals import GivenColumns
 from hgr_jax.scanning.result import Scan
+from hgr_jax.scanning.row_options import with_row_options
 from hgr_jax.scanning.run import Examined, as_scan, examine, scan_pairs
 from hgr_jax.scanning.screen import RankScreen, as_float32
 from hgr_jax.scanning.size import check_size
@@ -123,8 +123,8 @@ def scan_arrow(
                 f"names must be {table.num_columns}, one for each column; got {len(request.names)}."
             )
         table, order = table.rename_columns(list(request.names)), list(request.names)
-    order = [name for name in order if name != request.counts]
-    table, request = repeated(table, request)
+    order = [name for name in order if name not in request.row_columns]
+    table, request = with_row_options(table, request)
     categories = request.categories
     left_out = {name: notes.get(name, "neither numbers nor text") for name in order}
     left_out = {n: reason for n, reason in left_out.items() if n not in table.column_names}

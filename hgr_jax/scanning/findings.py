@@ -131,6 +131,7 @@ class Findings:
         or of related columns.
       skipped: names of the columns that were left out, by reason.
       remarks: remarks on the table as a whole.
+      law: what the p-values suppose of the rows, as the end of a sentence.
     """
 
     strongest: tuple[Finding, ...]
@@ -144,6 +145,7 @@ class Findings:
     repeated: int
     skipped: Mapping[str, tuple[str, ...]]
     remarks: tuple[str, ...]
+    law: str
 
     def __iter__(self) -> Iterator[Finding]:
         """Yield the findings of both lists, each once."""
@@ -205,7 +207,7 @@ class Findings:
             verb = "is" if self.significant == 1 else "are"
             lines.append(
                 f"{self.significant:,} of {counted(self.tested, 'pair')} {verb} more than chance,"
-                f" at a false discovery rate of {FALSE_DISCOVERY_RATE:.0%}"
+                f" at a false discovery rate of {FALSE_DISCOVERY_RATE:.0%}, {self.law}"
             )
         if self.repeated:
             pairs = counted(self.repeated, "pair")
@@ -343,7 +345,22 @@ def findings_of(scan: Any, n: int, min_rows: int) -> Findings:
         repeated=len(maker.repeated),
         skipped=grouped(scan.skipped),
         remarks=tuple(maker.remarks_on_table()),
+        law=law_in_words(scan.settings),
     )
+
+
+def law_in_words(settings: Mapping[str, Any]) -> str:
+    """Return what the p-values of a scan suppose of the rows, as the end of a sentence."""
+    order, groups = settings.get("order"), settings.get("groups")
+    if not order and not groups:
+        return "if rows are exchangeable"
+    of_groups = "" if groups is True else f" of {groups}"
+    if order:
+        law = "by circular shifts" + ("" if order is True else f" in the order of {order}")
+        law += f" within groups{of_groups}" if groups else ""
+    else:
+        law = f"by orders of the rows within groups{of_groups}, or of whole groups"
+    return f"{law} (p below {settings['smallest_pvalue']:.2g}: by their normal tail)"
 
 
 def least_rows(min_rows: int, rows: int) -> float:
@@ -471,7 +488,8 @@ class _Lists:
         if copies is not None:
             yield (
                 f"{copies.count:,} of {copies.rows:,} rows are copies of other rows; p-values take"
-                " rows as independent"
+                " rows as independent: leave copies out, or name the column of those that belong"
+                " together, groups= (--groups)"
             )
         ordered = {
             name: None
@@ -483,7 +501,7 @@ class _Lists:
             names = [name for name in self.scan.names if name in ordered]
             yield (
                 f"successive rows are alike in {first_names(names, 28)}; p-values take"
-                " rows as independent"
+                " rows as independent: order= (--order) tests all pairs as series"
             )
         columns: dict[float, list[str]] = {}
         for name, marks in self.finder.marks.items():

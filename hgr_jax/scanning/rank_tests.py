@@ -21,6 +21,7 @@ from scipy import special
 
 from hgr_jax._arrays import Floats, Integers
 from hgr_jax.core.host.ranks import (
+    BLOCKS,
     MAX_WEIGHT_AT_EDGE,
     MOST_FUNCTIONS,
     OF_BOTH,
@@ -35,7 +36,6 @@ from hgr_jax.core.host.ranks import (
 )
 from hgr_jax.core.ranks import LEAST_ROWS, THIN, Blocks, average_of_blocks
 from hgr_jax.inference.independence import (
-    BLOCKS,
     MIN_TABULATED_ROWS,
     combined,
     fisher_log_pvalues,

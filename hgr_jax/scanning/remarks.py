@@ -28,6 +28,7 @@ from hgr_jax._texts import counted, pvalue_as_text
 from hgr_jax.core.host.linalg import top_singular_values
 from hgr_jax.core.host.ranks import ranks
 from hgr_jax.core.kernels import Indicators
+from hgr_jax.inference.dependent_rows import SeriesFunctions, shift_test
 from hgr_jax.inference.independence import independence_test
 from hgr_jax.inference.roys_root.law import log_survival_of_many
 from hgr_jax.scanning.fits import HostPair, PairDetails
@@ -97,7 +98,8 @@ MAX_SHIFT_PVALUE = 0.01
 """Largest p-value by circular shifts of a pair that the order of the rows does not explain."""
 
 SHIFTED_FUNCTIONS = 4
-"""Number of functions of either column that are shifted."""
+"""Number of functions of either column that are shifted: a test of all takes a second of 100,000
+rows."""
 
 MIN_MARK_ROWS = 3
 MIN_GAP, MIN_GAP_OF_MARK = 1.0, 0.5
@@ -339,6 +341,8 @@ class RemarkFinder:
         if len(pair.rows) < MIN_ORDERED_ROWS or examined.value > MAX_SERIES_VALUE:
             return
         if self.copies is not None:  # they often follow one another
+            return
+        if self.scan.settings.get("order"):  # its p-value is by shifts
             return
         order = np.argsort(np.argsort(self.order)[pair.rows], kind="stable")
         f, g = examined.f[order], examined.g[order]
@@ -619,15 +623,14 @@ def is_function(x: Floats, y: Floats, at_most: float = 0.0) -> bool:
 
 
 def shift_pvalue(pair: HostPair, order: Integers) -> float:
-    """Return the p-value of independence by circular shifts of the rows in their order.
-
-    The statistic is the sum of the squared moments of the first functions; all shifts by FFT.
-    """
-    f, g = (np.fft.rfft(side[:SHIFTED_FUNCTIONS, order]) for side in pair.sides)
-    statistic = np.zeros(len(order))
-    for one in f:
-        statistic += np.sum(np.fft.irfft(np.conj(one) * g, len(order)) ** 2, axis=0)
-    return float(np.mean(statistic >= statistic[0] * (1 - 1e-9)))
+    """Return the p-value of independence by circular shifts of the rows in their order."""
+    a, b = (
+        SeriesFunctions.of(
+            side[:SHIFTED_FUNCTIONS, order], of_levels=isinstance(kernel, Indicators)
+        )
+        for side, kernel in zip(pair.sides, pair.kernels, strict=True)
+    )
+    return shift_test(a, b).pvalue
 
 
 def pvalue_of(pair: HostPair) -> float:

@@ -17,6 +17,7 @@ from hgr_jax.scanning.findings import (
     Finding,
     Findings,
     is_of_hgr,
+    law_in_words,
 )
 from hgr_jax.scanning.fits import HostTransformation, PairDetails
 from hgr_jax.scanning.html.page import Curve, Detail, HtmlPage, Profile, Sample
@@ -217,7 +218,8 @@ HEADERS = {
         (
             "a law of ranks at several degrees; for a category, Roy's law; exact for two columns of"
             " two values; permutations of ranks (sampled: of a sample of the rows); residuals of"
-            " ranks given other columns"
+            " ranks given other columns; circular shifts of series; orders within groups, or"
+            " between groups as a whole"
         ),
     ),
     "remark": ("remark", "what else may make the dependence (of pairs that were examined)"),
@@ -315,6 +317,7 @@ def as_report(
         summary["values"] = "ranks"
     if settings["given"]:
         summary["given"] = ", ".join(settings["given"])
+    summary["p-values"] = law_in_words(settings)
     messages = (("left out", result.skipped), ("note", result.notes))
     headers = headers_of(result)
     groups: dict[str, tuple[str, ...]] = {name: (name,) for name in result.names}

@@ -35,6 +35,8 @@ from hgr_jax._checks import (
 from hgr_jax._files import locked
 from hgr_jax._texts import near_matches, shortened
 from hgr_jax.core.kernels import KernelLike
+from hgr_jax.inference.dependent_rows import RowDesign
+from hgr_jax.inference.independence import refuse_with_design
 from hgr_jax.inference.intervals import FALSE_DISCOVERY_METHODS
 from hgr_jax.scanning.features import Kernels
 from hgr_jax.tables.faults import TableError, printable
@@ -264,6 +266,8 @@ class Request:
       given: columns whose effect is removed; None for none.
       weights: an array ``(n,)``, the name of a column, or None.
       counts: how often each row counts, an array ``(n,)``, the name of a column, or None.
+      order: what sorts the rows of a series, True, an array ``(n,)`` or the name of a column.
+      groups: labels of rows that are alike, an array ``(n,)``, the name of a column, or None.
       categories: what is read as a category.
       test: None for no p-values.
       errors: whether standard errors are computed.
@@ -271,6 +275,7 @@ class Request:
       names: names of the columns of a matrix; None for the default.
       execution: how the scan is computed.
       row_weights: ``(n,)``, the largest 1, or None; set once the table is known.
+      design: of rows in an order or in groups, or None; set once the table is known.
     """
 
     measure: Measure
@@ -279,6 +284,8 @@ class Request:
     given: Given | None = None
     weights: ArrayLike | str | None = None
     counts: ArrayLike | str | None = None
+    order: ArrayLike | str | None = None
+    groups: ArrayLike | str | None = None
     categories: Categories = Categories()
     test: Test | None = Test()
     errors: bool = False
@@ -286,12 +293,14 @@ class Request:
     names: Sequence[str] | None = None
     execution: Execution = Execution()
     row_weights: Floats | None = None
+    design: RowDesign | None = None
 
     def __post_init__(self) -> None:
         """Check which options go together; make names of columns texts."""
-        for option in ("weights", "counts"):
+        for option in ("weights", "counts", "order", "groups"):
             value = getattr(self, option)
-            object.__setattr__(self, option, str(value) if _is_name(value) else value)
+            is_name = _is_name(value) and not (option == "order" and isinstance(value, bool))
+            object.__setattr__(self, option, str(value) if is_name else value)
         name, solved = self.measure.name, self.measure.function is None
         kind = None if self.test is None else self.test.kind
         if check_flag("errors", self.errors) and name not in POLYNOMIAL:
@@ -313,6 +322,8 @@ class Request:
                     f"test={kind!r} is not for given columns, as neither those laws nor"
                     " permutations hold beside them: take 'auto', by residuals, or None."
                 )
+        if self.order is not None or self.groups is not None:
+            self._check_dependent_rows()
         if self.top is not None:
             if not solved:
                 raise ValueError(f"top is for the measures {_listed(SOLVED)}; got {name!r}.")
@@ -323,6 +334,25 @@ class Request:
                     "the first pairs by p-value take p-values: take Top(count, 'correlation') with"
                     " test=None."
                 )
+
+    def _check_dependent_rows(self) -> None:
+        """Check the options beside an order or groups."""
+        kind = None if self.test is None else self.test.kind
+        if kind != "auto":
+            raise ValueError(f"order and groups are for p-values by test='auto'; got {kind!r}.")
+        if self.measure.function is not None:
+            measures = _listed(SOLVED)
+            raise ValueError(
+                f"order and groups are for the measures {measures}; got {self.measure.name!r}."
+            )
+        options = ("weights", "counts", "given", "top")
+        refuse_with_design({name: getattr(self, name) for name in options})
+
+    @property
+    def row_columns(self) -> list[str]:
+        """The columns that say something of the rows, and are in no pair."""
+        options = (self.counts, self.order, self.groups)
+        return [value for value in options if isinstance(value, str)]
 
     @property
     def fdr(self) -> str:
@@ -337,6 +367,8 @@ class Request:
             "kernels as h or k": not self.measure.kernels.plain,
             "measure": self.measure.name not in ("hgr", "kb", "sk"),
             "counts": self.counts is not None,
+            "order": self.order is not None,
+            "groups": self.groups is not None,
             "weights as an array": self.weights is not None and not isinstance(self.weights, str),
             "names": self.names is not None,
         }
@@ -369,11 +401,21 @@ class Request:
             "permutations": None if self.test is None else self.test.permutations,
             "fdr": None if self.test is None else self.test.fdr,
             "weighted": self.weights is not None,
+            "order": _as_setting(self.order),
+            "groups": _as_setting(self.groups),
+            "smallest_pvalue": self._smallest_pvalue,
             "given": list(given),
             "given_degree": None if self.given is None else self.given.degree,
             "rows": rows,
             "dtype": dtype,
         }
+
+    @property
+    def _smallest_pvalue(self) -> float | None:
+        """The smallest p-value that shifts, or orders within groups, support; None for laws."""
+        if self.design is None or self.test is None:
+            return None
+        return self.design.smallest_pvalue(self.test.permutations)
 
     @property
     def of_sums(self) -> list[Any]:
@@ -392,6 +434,8 @@ NEEDS_ROWS: Mapping[str, str] = {
     "kernels as h or k": "kernels that are no degrees are made orthonormal on all rows",
     "measure": "a function of two vectors, or of exact ranks, takes whole columns",
     "counts": "rows are repeated as often as they were counted",
+    "order": "a series is shifted as a whole",
+    "groups": "rows of one group may be anywhere in the table",
     "weights as an array": "rows of a query or on a cluster have no positions (a column of weights"
     " has a name)",
     "names": "batches and partitions have names of their own",
@@ -486,6 +530,11 @@ def position_of(option: str, name: Any, place: Mapping[str, int]) -> int:
         raise ValueError(f"{option} {name} is not a position of the {len(place)} columns.")
     near = near_matches(name, place)
     raise ValueError(f"{option} {name!r} is not a column{near}")
+
+
+def _as_setting(option: Any) -> str | bool | None:
+    """Return an option of the rows as a setting: the name of its column, or True for values."""
+    return option if option is None or isinstance(option, str) else True
 
 
 def _named_kernel(kernel: KernelLike) -> int | str:

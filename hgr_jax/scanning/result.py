@@ -27,6 +27,7 @@ from hgr_jax.scanning.findings import (
     MIN_ROWS,
     Findings,
     findings_of,
+    law_in_words,
     least_rows,
 )
 from hgr_jax.scanning.fits import Influence, PairDetails, details_of, fit_of, interval_of
@@ -126,6 +127,7 @@ def scan_title(scan: Any) -> str:
         f"Scan of {counted(len(scan), 'pair')} of {counted(used, 'column')},"
         f" {counted(settings['rows'], 'row')}"
         f" ({settings['measure']}{degrees}{given}){_of_top(settings)}"
+        + (f"; p-values {law_in_words(settings)}" if settings.get("smallest_pvalue") else "")
     )
 
 
@@ -305,10 +307,10 @@ class Scan:
       n_obs: rows where both columns are present (and of positive weight); 0 on the diagonal.
       degrees: ``(p, p, 2)``, directions that the pair's rows support of column i and of column
         j; so ``degrees[j, i]`` is ``degrees[i, j]`` reversed.
-      source: where a p-value is from, 0 to 5 for none, ``"rank"`` (a law of ranks),
-        ``"asymptotic"`` (Roy's law, of categories or of the values as they are),
-        ``"permutation"``, ``"exact"`` and ``"residuals"``, as in `hgr_jax.scan`; in words:
-        `pvalue_source`.
+      source: where a p-value is from as a number, 0 for none; in words, `pvalue_source`:
+        ``"rank"`` (a law of ranks), ``"asymptotic"`` (Roy's law, of categories or of the values as
+        they are), ``"permutation"``, ``"exact"`` and ``"residuals"``; of rows in an order or in
+        groups ``"shifts"``, ``"within"``, ``"between"`` and ``"tail"``, as in `independence_test`.
       skipped: names of the columns that were left out, with the reason.
       notes: names of columns that were used, but not quite as they are, with a remark.
       settings: settings of the scan; with ``top``, ``settings["top"]`` describes all pairs:

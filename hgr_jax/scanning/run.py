@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import functools
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -13,12 +14,16 @@ from numpy.typing import NDArray
 from hgr_jax._arrays import Floats
 from hgr_jax._progress import progress_bar
 from hgr_jax.core.ranks import LEAST_ROWS
+from hgr_jax.inference.dependent_rows import TOO_SLOW, RowDesign
 from hgr_jax.inference.intervals import adjust, corrected_on_host
+from hgr_jax.scanning.design_tests import DesignTests, of_groups
 from hgr_jax.scanning.features import Estimates
+from hgr_jax.scanning.memory import MemoryTable
 from hgr_jax.scanning.pairs import skipped_columns
 from hgr_jax.scanning.rank_tests import RankResults, estimate_by_ranks
+from hgr_jax.scanning.request import Test
 from hgr_jax.scanning.result import Scan
-from hgr_jax.scanning.significance import Significance, test_pairs
+from hgr_jax.scanning.significance import SOURCES, Significance, test_pairs
 from hgr_jax.scanning.table import Table
 from hgr_jax.tables.columns import add_note
 
@@ -71,7 +76,7 @@ def examine(table: Table) -> Examined:
     with bar(label="ranks") as advance:
         if request.measure.function is None and (of_hgr or test is not None):
             by_law = test is not None and test.kind == "auto" and table.given is None
-            by_law &= not request.measure.kernels.single
+            by_law &= not request.measure.kernels.single and request.design is None
             by_ranks = estimate_by_ranks(table, rows, advance, tested=by_law)
     of_ranks = by_ranks.estimates
     if of_hgr:
@@ -83,8 +88,38 @@ def examine(table: Table) -> Examined:
         _note_same_values(table, values, notes)
     if test is not None:
         with bar(label="p-values") as advance:
-            tests = test_pairs(table, test, values, by_ranks, rows, advance)
+            if request.design is None:
+                tests = test_pairs(table, test, values, by_ranks, rows, advance)
+            else:
+                tests = _test_by_design(table, test, request.design, values.varies, notes, advance)
     return Examined(table, values, of_ranks, rows, tests, skipped, notes)
+
+
+def _test_by_design(
+    table: Table,
+    test: Test,
+    design: RowDesign,
+    usable: NDArray[np.bool_],
+    notes: dict[str, str],
+    progress: Callable[[int], None],
+) -> Significance:
+    """Test pairs whose rows are in an order or in groups; note series that are too slow."""
+    tests, by_design = Significance.none(len(table.pairs)), DesignTests(table, design, test)
+    by_design.test(usable, progress)
+    tests.pvalue[:] = by_design.pvalue
+    tests.source[:] = [SOURCES.index(source) for source in by_design.source]
+    slow = by_design.slow_columns()
+    for column in slow if len(slow) > 1 else ():
+        add_note(notes, table.columns.names[table.columns.number_positions[column]], TOO_SLOW)
+    between = np.flatnonzero(usable & by_design.between)
+    if len(between):
+        request = dataclasses.replace(table.request, order=None, groups=None, design=None)
+        columns = of_groups(table.columns, design)
+        of_one_row = examine(MemoryTable(columns, request, table.positions[between])).tests
+        tests.pvalue[between] = of_one_row.pvalue
+        tests.log_of_law[between] = of_one_row.log_of_law
+        tests.source[between] = np.where(of_one_row.source > 0, SOURCES.index("between"), 0)
+    return tests
 
 
 def _note_conditioning(

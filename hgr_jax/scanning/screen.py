@@ -20,10 +20,9 @@ from jax import Array, lax
 from scipy import special
 
 from hgr_jax._arrays import Floats, Integers
-from hgr_jax.core.host.ranks import MOST_FUNCTIONS, OF_FEW, RankedColumn, untied
+from hgr_jax.core.host.ranks import BLOCKS, MOST_FUNCTIONS, OF_FEW, RankedColumn, untied
 from hgr_jax.core.rows import jitted
 from hgr_jax.inference.independence import (
-    BLOCKS,
     LARGEST_PVALUE,
     MIN_TABULATED_ROWS,
     log_probability,

@@ -32,7 +32,10 @@ from hgr_jax.scanning.table import Table
 SAMPLED = "sampled permutation"
 """Source of p-values by permutations of a sample of the rows."""
 
-SOURCES = ("", "rank", "asymptotic", "permutation", "exact", OF_RESIDUALS, SAMPLED)
+SOURCES = (
+    *("", "rank", "asymptotic", "permutation", "exact", OF_RESIDUALS, SAMPLED),
+    *("shifts", "within", "between", "tail"),
+)
 
 
 @dataclasses.dataclass(frozen=True)

@@ -36,6 +36,10 @@ OF_BOTH, OF_FEW, MOST_FUNCTIONS = 8, 16, 32
 """Largest numbers of functions of the ranks of a column beside as many of the other column, beside
 up to three, and beside one."""
 
+BLOCKS = ((1, 1), (2, 2), (3, 3), (8, 2), (2, 8), (16, 2), (2, 16), (32, 1), (1, 32))
+"""Numbers of functions of both sides in the blocks of moments that tests combine, chosen by their
+power on relations of many kinds (`bench.power`)."""
+
 RANKS_PER_FUNCTION = 3
 """Smallest number of untied ranks for each function."""
 
@@ -58,6 +62,14 @@ functions of more ranks are then orthonormal to 1e-6."""
 
 CONSTANT = 1e-13
 """Largest variance of functions of near unit variance that counts as rounding."""
+
+
+def in_blocks(h: int, k: int) -> NDArray[np.bool_]:
+    """Return which entries of M ``(h, k)`` are in a block."""
+    inside = np.zeros((h, k), bool)
+    for rows, columns in BLOCKS:
+        inside[:rows, :columns] = True
+    return inside
 
 
 def ranks(x: NDArray[np.floating]) -> NDArray[Any]:
@@ -346,11 +358,16 @@ def reliable_functions(f: Floats, rows: float, heaviest: Floats) -> tuple[int, f
     column is the same: n / r^2 must be at least `MIN_EFFECTIVE_ROWS`, or n.  Second comes 1 / r;
     0, 0 if no function is reliable.
     """
-    largest = np.max(np.cumsum(f**2, axis=0) * heaviest, axis=1, initial=0)
-    share = np.minimum(_largest_squares()[: len(f)] / largest, 1)
+    share = effective_shares(f, heaviest)
     reliable = is_reliable(rows, share)
     count = len(f) if reliable.all() else int(np.argmin(reliable))
     return count, float(share[count - 1]) if count else 0.0
+
+
+def effective_shares(f: Floats, heaviest: Floats | float = 1.0) -> Floats:
+    """Return 1 / r of `reliable_functions` for the first 1, 2, .. d of the functions ``(d, n)``."""
+    largest = np.max(np.cumsum(f**2, axis=0) * heaviest, axis=1, initial=0)
+    return np.asarray(np.minimum(_largest_squares()[: len(f)] / largest, 1))
 
 
 def is_reliable(rows: Floats | float, share: Floats) -> npt.NDArray[np.bool_]:

@@ -1,0 +1,465 @@
+"""Tests of rows that are not independent: series in an order, and rows in groups.
+
+A law of independent rows is that of all orders of the rows of one variable.  Where rows are alike,
+fewer orders are as likely as the given one under independence; a `RowDesign` says which:
+
+* of a series, its n circular shifts, all computed by FFT (`shift_test`);
+* of rows in groups, the orders within each group, or, of series in groups, the shifts of each
+  (`order_tests`); draws of these.
+
+With v_ij(r) the mean product of the functions f_i of one variable and g_j of the other in the order
+r, z_ij(r) = v_ij(r) / rms of v_ij, and B blocks of (h, k) functions, the statistic is
+
+    S_hk(r) = sum of z_ij(r)^2 over i <= h, j <= k,   T(r) = log of the sum over B of 1 / Q(t_hk(r))
+
+where t_hk is S_hk made normal by its own mean and variance (Wilson & Hilferty), and Q(t) the
+probability that a normal variable exceeds t.  Dividing by the rms makes up for slow functions,
+whose products vary more in a series than fast ones.
+
+Sources: Wilson & Hilferty, "The distribution of chi-square" (1931); Liu & Xie, "Cauchy combination
+test" (2020); Chwialkowski & Gretton, "A kernel independence test for random processes" (2014).
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import functools
+import math
+from collections.abc import Iterator, Sequence
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy import fft, special
+
+from hgr_jax._arrays import Floats, Integers
+from hgr_jax._checks import as_groups, as_order
+from hgr_jax.core.host.linalg import residuals, top_singular_values
+from hgr_jax.core.host.ranks import BLOCKS, OF_BOTH, effective_shares, ranks
+
+FIRST_DRAWS, STOP_SHARE = 199, 0.2
+"""Number of random orders after which a pair stops, if this share of them reaches its statistic."""
+
+MIN_NORMAL_ROWS = 20
+"""Smallest number of effective rows, times the square of a column's share, with which moments are
+taken to be near normal: where the law is known, their tail is then no lighter than it."""
+
+MANY_DRAWS = 10**9
+"""A number of draws that is no bound on a p-value beside the number of orders."""
+
+SHIFTS_AT_ONCE = 2_000_000
+"""Number of moments of shifts that are in memory at a time."""
+
+RANKS_AT_ONCE = 1_000_000
+"""Number of permuted ranks whose functions are in memory at a time: 0.3 GB."""
+
+STATISTIC_TOLERANCE = {"float32": 2e-5, "float64": 1e-9}
+"""Relative difference of two statistics that counts as none, by the dtype of the functions."""
+
+MAX_NULL_ORDERS = 1000
+"""Largest number of orders that the mean of a correlation under independence is taken over."""
+
+SMALLEST_OF_TAIL = 1e-8
+"""Smallest p-value by a tail beyond permutations, signs or shifts.  Where the law is known, tails
+that are fitted to draws are within a factor of some 10 down to it, and of 1,000 at 1e-12."""
+
+MIN_SERIES = 7.0
+"""Smallest n (1 - r) / (1 + r) of a series that is not too slow for its length, with r the
+correlation of successive ranks: near 1 half of n (1 - r), whose 5% point for random walks is 14
+(Dickey & Fuller 1979)."""
+
+
+TOO_SLOW = (
+    "too slow for the length of the series (a trend, or a random walk): shifts suppose that one"
+    " variable of a pair is stationary; take differences of successive rows"
+)
+"""What is said of variables that shifts do not suit."""
+
+
+@dataclasses.dataclass(frozen=True)
+class RowDesign:
+    """Which orders of the rows are equally likely where two variables are independent.
+
+    Attributes:
+      rows: ``(n,)``, positions of the rows, sorted by group and then by their order.
+      sizes: ``(G,)``, numbers of rows of the groups; of one series, n.
+      ordered: whether the groups are series, which are shifted; otherwise rows are permuted.
+    """
+
+    rows: Integers
+    sizes: Integers
+    ordered: bool
+
+    @classmethod
+    def of(cls, rows: int, order: Any = None, groups: Any = None) -> RowDesign:
+        """Return the design of rows in an order, in groups, or both.
+
+        Raises:
+          TypeError, ValueError: for arguments that `_checks.as_order` and `as_groups` refuse, and
+            for rows of one series with the same place in the order.
+        """
+        codes = np.zeros(rows, np.intp) if groups is None else as_groups(groups, rows)
+        place = np.arange(rows) if order is None else as_order(order, rows)
+        positions = np.lexsort([place, codes])
+        if order is not None:
+            both = np.stack([codes, place])[:, positions]
+            same = (both[:, 1:] == both[:, :-1]).all(axis=0)
+            if same.any():
+                first, second = positions[np.argmax(same) :][:2]
+                raise ValueError(
+                    f"order must tell the rows of a series apart; rows {first} and {second} have"
+                    " the same value"
+                    + (" and group." if groups is not None else ": name the series, groups=.")
+                )
+        return cls(positions, np.bincount(codes), order is not None)
+
+    @property
+    def is_series(self) -> bool:
+        """Whether all rows are one series."""
+        return self.ordered and len(self.sizes) == 1
+
+    @property
+    def starts(self) -> Integers:
+        """The first of the rows of each group, ``(G,)``."""
+        return np.cumsum(self.sizes) - self.sizes
+
+    def restricted(self, present: NDArray[np.bool_]) -> RowDesign:
+        """Return the design of the rows that are ``present (n,)``, of the same positions."""
+        kept = present[self.rows]
+        sizes = np.add.reduceat(kept.astype(np.intp), self.starts)
+        return dataclasses.replace(self, rows=self.rows[kept], sizes=sizes[sizes > 0])
+
+    def smallest_pvalue(self, draws: int) -> float:
+        """Return the smallest p-value by so many draws of the orders; all shifts of one series."""
+        if self.is_series:
+            return 1 / len(self.rows)
+        logs = np.log(self.sizes) if self.ordered else special.gammaln(self.sizes + 1.0)
+        return max(1 / (1 + draws), math.exp(-float(logs.sum())))
+
+    def drawn(self, generator: np.random.Generator, count: int) -> Integers:
+        """Draw orders ``(count, n)`` of the sorted rows."""
+        starts = np.repeat(self.starts, self.sizes)
+        if self.ordered:
+            shifts = generator.integers(0, self.sizes, (count, len(self.sizes)))
+            return self.shifted(np.repeat(shifts, self.sizes, axis=1))
+        group = np.repeat(np.arange(len(self.sizes)), self.sizes)
+        keys = generator.random((count, len(starts)), np.float64) + group
+        return np.asarray(np.argsort(keys, axis=1))
+
+    def shifted(self, shifts: Any) -> Integers:
+        """Return the sorted rows, each so many rows later in its group, in a circle."""
+        starts, sizes = (np.repeat(each, self.sizes) for each in (self.starts, self.sizes))
+        return np.asarray((np.arange(len(starts)) - starts + shifts) % sizes + starts)
+
+    def is_constant(self, values: Floats) -> bool:
+        """Return whether a variable ``(n,)`` is constant in each group, where it is present."""
+        ordered = values[self.rows]
+        least, most = (np.asarray(f.reduceat(ordered, self.starts)) for f in (np.fmin, np.fmax))
+        return bool((np.isnan(least) | (least == most)).all())
+
+    def of_groups(self, values: Floats) -> Floats:
+        """Return a value of each group ``(G,)``: the constant, or the mean of the ranks."""
+        ordered = values[self.rows]
+        if self.is_constant(values):
+            return np.asarray(np.fmax.reduceat(ordered, self.starts))
+        ranked = ranks(ordered[:, None])[:, 0]
+        count = np.add.reduceat((~np.isnan(ranked)).astype(np.float64), self.starts)
+        total = np.add.reduceat(np.nan_to_num(ranked), self.starts)
+        with np.errstate(invalid="ignore"):
+            return np.round(total / count, 12)  # equal means stay equal
+
+    def is_slow(self, values: Floats) -> bool:
+        """Return whether a variable ``(n,)`` is too slow for the length of the series."""
+        ordered = values[self.rows]
+        ranked = ranks(np.where(np.isfinite(ordered), ordered, np.nan)[:, None])[:, 0]
+        present = ~np.isnan(ranked)
+        if present.sum() < 2:
+            return False
+        total, count = (
+            np.add.reduceat(x, self.starts) for x in (np.nan_to_num(ranked), present.astype(float))
+        )
+        centred = np.where(present, ranked - np.repeat(total / np.maximum(count, 1), self.sizes), 0)
+        inside = np.delete(np.arange(len(centred)), self.starts)
+        variance, whole = float(centred @ centred), np.nan_to_num(ranked)
+        if variance <= 1e-12 * float(whole @ whole):
+            return False
+        r = float(centred[inside] @ centred[inside - 1]) / variance
+        length = len(centred) / len(self.sizes)
+        return 2 / math.sqrt(len(centred)) < r and length * (1 - r) < MIN_SERIES * (1 + r)
+
+    def within(self, functions: Floats) -> Floats:
+        """Return orthonormal functions ``(d, n)`` of the sorted rows less their group means."""
+        means = np.add.reduceat(functions, self.starts, axis=1) / self.sizes
+        centred = functions - np.repeat(means, self.sizes, axis=1)
+        return residuals(centred, np.zeros((0, len(self.rows))), None)
+
+
+class BlockEntries(NamedTuple):
+    """The products of functions that enter the statistic of a pair.
+
+    Attributes:
+      blocks: numbers of functions of both sides, ``(B, 2)``.
+      left, right: ``(E,)``, the functions of each product.
+      inside: ``(B, E)``, 1 where a product is in a block, and 0 elsewhere.
+    """
+
+    blocks: tuple[tuple[int, int], ...]
+    left: Integers
+    right: Integers
+    inside: Floats
+
+    def parts(self, size: int) -> Iterator[BlockEntries]:
+        """Yield at most ``size`` products at a time."""
+        for start in range(0, len(self.left), size):
+            part = slice(start, start + size)
+            yield BlockEntries(self.blocks, self.left[part], self.right[part], self.inside[:, part])
+
+
+@functools.lru_cache(maxsize=256)
+def entries_of(h: int, k: int, *, levels: tuple[bool, bool] = (False, False)) -> BlockEntries:
+    """Return the products of ``h`` and ``k`` functions; those of ``levels`` have no order."""
+    few = [block for block in BLOCKS if max(block) <= OF_BOTH] if any(levels) else BLOCKS
+    sized = ((h if levels[0] else min(i, h), k if levels[1] else min(j, k)) for i, j in few)
+    blocks = tuple(dict.fromkeys(sized)) if h and k else ()
+    left, right = np.indices((h, k)).reshape(2, -1)
+    inside = np.zeros((len(blocks), h * k), bool)
+    for place, (i, j) in enumerate(blocks):
+        inside[place] = (left < i) & (right < j)
+    used = inside.any(axis=0)
+    return BlockEntries(blocks, left[used], right[used], inside[:, used].astype(np.float64))
+
+
+def block_sums(moments: Floats, inside: Floats) -> Floats:
+    """Return S of each block ``(B, R)`` from moments ``(E, R)`` in R orders."""
+    squares = moments.astype(np.float64) ** 2
+    mean = squares.mean(axis=1, keepdims=True)
+    return np.asarray(inside @ (squares / np.where(mean > 0, mean, 1)))
+
+
+def normal_scores(sums: Floats) -> Floats:
+    """Return the score t of each block from its sums S ``(B, R)`` in R orders."""
+    mean = sums.mean(axis=1, keepdims=True)
+    # Of chi-square over its mean, the cube root is near normal: mean 1 - v, variance v.
+    v = sums.var(axis=1, keepdims=True) / np.where(mean > 0, 9 * mean**2, 1)
+    roots = np.cbrt(sums / np.where(mean > 0, mean, 1))
+    return np.asarray(np.where(v > 0, roots - 1 + v, 0) / np.sqrt(np.where(v > 0, v, 1)))
+
+
+def statistics_of(scores: Floats) -> Floats:
+    """Return the statistic T ``(R,)`` from the scores ``(B, R)`` of the blocks."""
+    return np.asarray(special.logsumexp(-special.log_ndtr(-scores), axis=0))
+
+
+class DesignTest(NamedTuple):
+    """A test by a `RowDesign`.
+
+    Attributes:
+      pvalue: of the hypothesis that the variables are independent.
+      smallest: the smallest p-value that so many orders support; below it, by the tail of T.
+      lag: rows by which the second variable follows the first, where they depend most.
+      degrees: numbers of functions of the block that says most.
+      value, null_mean: top singular value of the moments of that block, and its mean in all orders.
+    """
+
+    pvalue: float
+    smallest: float
+    lag: int
+    degrees: tuple[int, int]
+    value: float
+    null_mean: float
+
+    @property
+    def is_tail(self) -> bool:
+        """Whether the p-value is by the tail."""
+        return self.pvalue < self.smallest
+
+
+@dataclasses.dataclass(frozen=True)
+class SeriesFunctions:
+    """Orthonormal functions of a variable in the order of a series, and their transforms.
+
+    Attributes:
+      shares: ``(d,)``, as of `effective_shares`.
+      rows: number of rows n.
+      transforms: ``(d, m)``, discrete Fourier transforms of the functions, 0 where missing.
+      presence: ``(m,)``, transform of the mask of the rows where the variable is present; None if
+        it is in all rows.
+      of_levels: whether they are functions of a category.
+    """
+
+    shares: Floats
+    rows: int
+    transforms: NDArray[np.complexfloating]
+    presence: NDArray[np.complexfloating] | None = None
+    of_levels: bool = False
+
+    @classmethod
+    def of(
+        cls, functions: Floats, present: NDArray[np.bool_] | None = None, *, of_levels: bool = False
+    ) -> SeriesFunctions:
+        """Transform functions ``(d, n)``, or ``(d, m)`` of the m rows that are present."""
+        if present is None or present.all():
+            transforms = fft.rfft(functions, axis=1)
+            shape = effective_shares(functions), functions.shape[1]
+            return cls(*shape, transforms, None, of_levels)
+        whole = np.zeros((len(functions), len(present)))
+        whole[:, present] = functions
+        presence = fft.rfft(present.astype(np.float64))
+        transforms = fft.rfft(whole, axis=1)
+        return cls(effective_shares(functions), len(present), transforms, presence, of_levels)
+
+    def moments_of_shifts(self, other: SeriesFunctions, entries: BlockEntries) -> Floats:
+        """Return moments ``(E, n)``: at r, of these functions and the others' r rows later.
+
+        With missing values, covariances on the rows that both have, times the root of their number.
+        """
+
+        def products(left: Any, right: Any) -> Floats:
+            return np.asarray(fft.irfft(np.conj(left) * right, self.rows))
+
+        f, g = self.transforms[entries.left], other.transforms[entries.right]
+        if self.presence is None and other.presence is None:
+            return products(f, g) / self.rows
+        one = np.zeros(self.transforms.shape[1], complex)
+        one[0] = self.rows
+        here, there = (one if each.presence is None else each.presence for each in (self, other))
+        count = np.maximum(np.rint(products(here, there)), 1)
+        means_f, means_g = products(f, there) / count, products(here, g) / count
+        return (products(f, g) / count - means_f * means_g) * np.sqrt(count / self.rows)
+
+
+def shift_test(a: SeriesFunctions, b: SeriesFunctions, lags: Sequence[int] = (0,)) -> DesignTest:
+    """Test two series by all circular shifts of one, for the largest statistic over ``lags``."""
+    entries = entries_of(len(a.shares), len(b.shares), levels=(a.of_levels, b.of_levels))
+    if not entries.blocks:
+        return DesignTest(1.0, 1 / a.rows, 0, (0, 0), 0.0, 0.0)
+    sums, kept, largest_square = np.zeros((len(entries.blocks), a.rows)), [], 0.0
+    # Moments of the lags, and of some other shifts for their mean, are kept.
+    shifts = np.r_[np.array(lags) % a.rows, : a.rows : max(1, a.rows // MAX_NULL_ORDERS)]
+    for part in entries.parts(max(1, SHIFTS_AT_ONCE // a.rows)):
+        moments = a.moments_of_shifts(b, part)
+        sums += block_sums(moments, part.inside)
+        largest_square = max(largest_square, float(np.max(np.mean(moments**2, axis=1))))
+        kept.append(moments[:, shifts])
+    scores = normal_scores(sums)
+    one = statistics_of(scores)
+    largest = functools.reduce(np.maximum, (np.roll(one, -lag) for lag in lags))
+    reached = largest >= largest[0] * (1 - STATISTIC_TOLERANCE["float64"])
+    place = max(range(len(lags)), key=lambda place: (one[lags[place]], -abs(lags[place])))
+    lag, moments = lags[place], np.concatenate(kept)
+    best = int(np.argmax(scores[:, lag]))
+    values = _top_values(moments, entries, best)
+    value, mean = float(values[place]), float(values[len(lags) :].mean())
+    smallest, pvalue = len(lags) / a.rows, float(np.mean(reached))
+    if pvalue <= smallest and _is_normal(largest_square, a.shares, b.shares):
+        pvalue = min(pvalue, _tail(largest[0], len(entries.blocks) * len(lags)))
+    return DesignTest(pvalue, smallest, lag, entries.blocks[best], value, mean)
+
+
+def order_tests(
+    others: Sequence[Floats],
+    moved: Floats,
+    design: RowDesign,
+    *,
+    draws: int,
+    generator: np.random.Generator,
+    lags: Sequence[int] = (0,),
+    levels: Sequence[tuple[bool, bool]] | None = None,
+) -> list[DesignTest]:
+    """Test several variables against one, by random orders of the rows of that one.
+
+    Args:
+      others, moved: functions ``(d, n)`` of each variable, by `RowDesign.within`.
+      design: of the rows.
+      draws: largest number of random orders.
+      generator: of these.
+      lags: of series, rows by which the moved variable may follow the others.
+      levels: for each of the others, whether it and the moved one are categories.
+    """
+    levels = levels or [(False, False)] * len(others)
+    entries = [
+        entries_of(len(f), len(moved), levels=of) for f, of in zip(others, levels, strict=True)
+    ]
+    smallest, tolerance = design.smallest_pvalue(draws), STATISTIC_TOLERANCE[moved.dtype.name]
+    results = [DesignTest(1.0, smallest, 0, (0, 0), 0.0, 0.0) for _ in others]
+    shares = [effective_shares(f) for f in others]
+    active = [place for place, each in enumerate(entries) if each.blocks]
+    moments: dict[int, list[Floats]] = {place: [] for place in active}
+    done = 0
+    at_once = max(1, RANKS_AT_ONCE // (len(design.rows) * len(lags)))
+    for stop in sorted({min(FIRST_DRAWS, draws), draws}):
+        while done < stop and active:
+            orders = design.drawn(generator, min(at_once, stop - done))
+            done += len(orders)
+            if not any(map(len, moments.values())):
+                orders = np.concatenate([np.arange(orders.shape[1])[None], orders])
+            if design.ordered:
+                orders = np.stack([design.shifted(lag)[orders] for lag in lags], axis=1)
+                orders = orders.reshape(-1, orders.shape[-1])
+            for place, part in _moments_in_orders(others, moved, entries, active, orders):
+                moments[place].append(part)
+        for place in list(active):
+            all_moments = np.concatenate(moments[place], axis=1)
+            scores = normal_scores(block_sums(all_moments, entries[place].inside))
+            one = statistics_of(scores).reshape(-1, len(lags))
+            largest = one.max(axis=1)
+            reached = int(np.sum(largest[1:] >= largest[0] * (1 - tolerance)))
+            lag = int(np.argmax(one[0]))
+            best = int(np.argmax(scores[:, lag]))
+            values = _top_values(
+                all_moments[:, : len(lags) + MAX_NULL_ORDERS], entries[place], best
+            )
+            value, mean = float(values[lag]), float(values[len(lags) :].mean())
+            largest_square = float(np.max(np.mean(all_moments**2, axis=1)))
+            pvalue = max((1 + reached) / (1 + done), smallest)
+            if not reached and _is_normal(largest_square, shares[place], effective_shares(moved)):
+                tail = _tail(largest[0], len(entries[place].blocks) * len(lags))
+                pvalue = min(pvalue, max(tail, design.smallest_pvalue(MANY_DRAWS)))
+            block = entries[place].blocks[best]
+            results[place] = DesignTest(pvalue, smallest, lags[lag], block, value, mean)
+            if reached >= STOP_SHARE * done:
+                active.remove(place)
+    return results
+
+
+def _moments_in_orders(
+    others: Sequence[Floats],
+    moved: Floats,
+    entries: Sequence[BlockEntries],
+    active: Sequence[int],
+    orders: Integers,
+) -> list[tuple[int, Floats]]:
+    """Return moments ``(E, R)`` of the active others and the moved variable in R orders."""
+    moments = {
+        place: np.empty((len(entries[place].left), len(orders)), moved.dtype) for place in active
+    }
+    for j, one in enumerate(moved):
+        # The functions that meet this one, of all others in one product.
+        used = {place: entries[place].left[entries[place].right == j] for place in active}
+        sides = [others[place][used[place]] for place in active]
+        if not any(map(len, sides)):
+            continue
+        products = np.concatenate(sides) @ one[orders].T / len(one)
+        ends = np.cumsum([len(side) for side in sides])[:-1]
+        for place, part in zip(active, np.split(products, ends), strict=True):
+            moments[place][entries[place].right == j] = part
+    return list(moments.items())
+
+
+def _is_normal(largest_square: float, *shares: Floats) -> bool:
+    """Return whether moments of functions with such effective shares are near normal.
+
+    ``largest_square`` is the largest mean square of a moment; of n independent rows it is 1 / n.
+    """
+    return all(bool((share**2 >= MIN_NORMAL_ROWS * largest_square).all()) for share in shares)
+
+
+def _tail(statistic: float, blocks: int) -> float:
+    """Return the p-value of a large statistic: the mean of Q over the blocks is nearly the law."""
+    return max(blocks * math.exp(-statistic), SMALLEST_OF_TAIL)
+
+
+def _top_values(moments: Floats, entries: BlockEntries, block: int) -> Floats:
+    """Return the top singular value ``(R,)`` of a block of moments ``(E, R)``."""
+    matrices = moments[entries.inside[block] > 0].reshape(*entries.blocks[block], -1)
+    return np.minimum(top_singular_values(matrices), 1)

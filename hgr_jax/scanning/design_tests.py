@@ -1,0 +1,156 @@
+"""Tests of many pairs where rows are in an order or in groups, by a `RowDesign`.
+
+Two columns of one series are tested by its circular shifts; of rows in groups, two columns that
+vary within groups by orders within these, and a column that is constant in each group, beside any
+other, by one row for each group.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Callable, Sequence
+
+import numpy as np
+from numpy.typing import NDArray
+
+from hgr_jax._arrays import Floats, Integers
+from hgr_jax.core.host.linalg import residuals
+from hgr_jax.core.host.polynomials import centred_indicators
+from hgr_jax.core.host.ranks import MOST_FUNCTIONS, RankedColumn
+from hgr_jax.inference.dependent_rows import (
+    DesignTest,
+    RowDesign,
+    SeriesFunctions,
+    order_tests,
+    shift_test,
+)
+from hgr_jax.inference.permutation import host_generator
+from hgr_jax.scanning.features import groups
+from hgr_jax.scanning.request import Test
+from hgr_jax.scanning.table import Table
+from hgr_jax.tables.columns import Columns
+
+
+def of_groups(columns: Columns, design: RowDesign) -> Columns:
+    """Return one row for each group: means of ranks, or the most frequent level."""
+    numbers = [design.of_groups(np.asarray(x, np.float64)) for x in np.asarray(columns.numbers).T]
+    categories = []
+    for category in columns.categories:
+        parts = np.split(category.codes[design.rows], design.starts[1:])
+        codes = np.array([_most_frequent(part) for part in parts], category.codes.dtype)
+        categories.append(dataclasses.replace(category, codes=codes))
+    whole = np.stack(numbers, axis=1) if numbers else np.zeros((len(design.sizes), 0))
+    return dataclasses.replace(columns, numbers=whole, categories=tuple(categories), dates={})
+
+
+def _most_frequent(codes: Integers) -> int:
+    present = codes[codes >= 0]
+    return int(np.argmax(np.bincount(present))) if len(present) else -1
+
+
+class DesignTests:
+    """Tests of the pairs of a table by its design.
+
+    Attributes:
+      between: mask ``(N,)`` of the pairs with a column that is constant in each group.
+      pvalue, source: ``(N,)``, of the pairs that were tested.
+    """
+
+    def __init__(self, table: Table, design: RowDesign, test: Test) -> None:
+        self.features, self.design, self.options = table.features, design, test
+        self.pairs, self.memory = table.pairs, table.memory
+        self.pvalue = np.full(len(self.pairs), np.nan)
+        self.source = np.full(len(self.pairs), "", object)
+        self.between = np.zeros(len(self.pairs), bool)
+        if not design.is_series and len(design.sizes) > 1:
+            constant = {c: design.is_constant(self._values(c)) for c in np.unique(self.pairs)}
+            self.between[:] = [constant[i] or constant[j] for i, j in self.pairs.tolist()]
+
+    def test(self, chosen: NDArray[np.bool_], progress: Callable[[int], None]) -> None:
+        """Set the p-values of the chosen pairs that are not `between`."""
+        places = np.flatnonzero(chosen & ~self.between)
+        if self.design.is_series:
+            series: dict[int, SeriesFunctions] = {}
+            bytes_of_one = 8 * MOST_FUNCTIONS * len(self.design.rows)
+            for place in places:
+                pair = self.pairs[place].tolist()
+                if len(series) * bytes_of_one > self.memory:
+                    series = {c: side for c, side in series.items() if c in pair}
+                for column in pair:
+                    if column not in series:
+                        series[column] = self._series(column)
+                self._set(np.array([place]), [shift_test(series[pair[0]], series[pair[1]])])
+                progress(1)
+            return
+        generator = host_generator(self.options.random_key)
+        patterns = np.sort(self.features.patterns.index[self.pairs[places]], axis=1)
+        keys = patterns[:, 0] * (1 + patterns.max(initial=0)) + patterns[:, 1]
+        for _, part in groups(keys):
+            present = self.features.patterns.present[:, patterns[part[0]]]
+            self._test_pattern(places[part], np.asarray(present.all(axis=1)), generator, progress)
+
+    def _set(self, places: Integers, tests: Sequence[DesignTest]) -> None:
+        source = "shifts" if self.design.ordered else "within"
+        self.pvalue[places] = [test.pvalue for test in tests]
+        self.source[places] = ["tail" if test.is_tail else source for test in tests]
+
+    def slow_columns(self) -> list[int]:
+        """Return the columns of numbers that are too slow for the length of the series."""
+        if not self.design.ordered:
+            return []
+        numbers = np.unique(self.pairs[self.pairs < self.features.n_numeric]).tolist()
+        return [column for column in numbers if self.design.is_slow(self._values(column))]
+
+    def _test_pattern(
+        self,
+        places: Integers,
+        present: NDArray[np.bool_],
+        generator: np.random.Generator,
+        progress: Callable[[int], None],
+    ) -> None:
+        """Test pairs of columns that share the same rows, the ``present`` ones."""
+        design = self.design.restricted(present)
+        if len(design.rows) < 2:
+            return
+        functions = {
+            c: design.within(self._functions(c, design.rows)).astype(self.features.x.dtype)
+            for c in np.unique(self.pairs[places]).tolist()
+        }
+        is_level = self._is_level
+        for moved, part in groups(self.pairs[places, 1]):
+            others = self.pairs[places[part], 0].tolist()
+            tests = order_tests(
+                [functions[c] for c in others],
+                functions[moved],
+                design,
+                draws=self.options.permutations,
+                generator=generator,
+                levels=[(is_level(c), is_level(moved)) for c in others],
+            )
+            self._set(places[part], tests)
+            progress(len(part))
+
+    def _series(self, column: int) -> SeriesFunctions:
+        """Return a column as a series, on the rows where it is present."""
+        rows = self.design.rows
+        present = self.features.present(column)[rows]
+        functions = self._functions(column, rows[present])
+        return SeriesFunctions.of(functions, present, of_levels=self._is_level(column))
+
+    def _is_level(self, column: int) -> bool:
+        return column >= self.features.n_numeric
+
+    def _values(self, column: int) -> Floats:
+        """Return a column ``(n,)``, NaN where missing."""
+        values = np.asarray(self.features.exact_values(column), np.float64)
+        return np.where(values < 0, np.nan, values) if self._is_level(column) else values
+
+    def _functions(self, column: int, rows: Integers) -> Floats:
+        """Return orthonormal functions ``(d, m)`` of ranks, or of levels, on some rows."""
+        features = self.features
+        values = features.exact_values(column)[rows]
+        if not self._is_level(column):
+            return RankedColumn.of_values(np.asarray(values, np.float64)).functions()
+        shares = np.full(len(rows), 1 / max(len(rows), 1))
+        levels = features.levels[column - features.n_numeric]
+        return residuals(centred_indicators(values, shares, levels), np.zeros((0, len(rows))), None)

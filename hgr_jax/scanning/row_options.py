@@ -1,0 +1,120 @@
+"""Options that say something of each row: how often it was counted, its order, its group.
+
+They are columns of the table, or arrays.  Such a column is in no pair.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from hgr_jax._checks import as_repeats, check_indexes, rows_at
+from hgr_jax._optional import require
+from hgr_jax._texts import near_matches
+from hgr_jax.inference.dependent_rows import RowDesign
+from hgr_jax.scanning.request import Request
+from hgr_jax.tables.columns import Frame, as_columns
+
+
+def with_row_options(table: Any, request: Request) -> tuple[Any, Request]:
+    """Return a table without the columns that describe its rows, and its request.
+
+    Rows are repeated as often as they were counted; the request has the `RowDesign` of rows in an
+    order or in groups.
+    """
+    options = {name: getattr(request, name) for name in ("counts", "order", "groups")}
+    options = {name: value for name, value in options.items() if value is not None}
+    if not options:
+        return table, request
+    if isinstance(table, np.ndarray) or not _is_named(table):
+        table = np.asarray(table)
+        names = list(request.names or (f"x{place}" for place in range(table.shape[-1])))
+        columns = dict(zip(names, table.T, strict=True))
+        request = dataclasses.replace(request, names=None)
+        return with_row_options(columns, request)
+    names, rows = _names_in(table), _row_count_of(table)
+    values = {}
+    for option, value in options.items():
+        if isinstance(value, str):
+            values[option] = _column_named(table, names, option, value)
+        elif value is not True:
+            check_indexes("table", table, option, value)
+            values[option] = value
+        else:
+            values[option] = True
+    names = [name for name in names if str(name) not in request.row_columns]
+    if "counts" in options:
+        order = as_repeats(values["counts"], rows)
+        weights = request.weights
+        if weights is not None and not isinstance(weights, str):
+            check_indexes("table", table, "weights", weights)
+            weights = np.asarray(weights)[order] if np.shape(weights) == (rows,) else weights
+        request = dataclasses.replace(request, counts=None, weights=weights)
+        return _rows_at(table, names, order), request
+    if isinstance(request.order, str):
+        values["order"] = _sortable(request.order, values["order"])
+    design = RowDesign.of(rows, values.get("order"), values.get("groups"))
+    return _rows_at(table, names, None), dataclasses.replace(request, design=design)
+
+
+def _is_named(table: Any) -> bool:
+    return isinstance(table, Mapping | Frame) or hasattr(table, "columns")
+
+
+def _native(table: Any) -> Any:
+    """Return a data frame as one of narwhals."""
+    return require("narwhals.stable.v2", "table").from_native(table, eager_only=True)
+
+
+def _names_in(table: Any) -> list[Any]:
+    if isinstance(table, Frame):
+        return list(table.columns)
+    return list(table) if isinstance(table, Mapping) else list(_native(table).columns)
+
+
+def _row_count_of(table: Any) -> int:
+    if isinstance(table, Frame):
+        return table.rows
+    return len(next(iter(table.values()))) if isinstance(table, Mapping) else len(_native(table))
+
+
+def _column_named(table: Any, names: Sequence[Any], option: str, name: str) -> Any:
+    """Return the column that an option names."""
+    places = [place for place, other in enumerate(names) if str(other) == name]
+    if not places:
+        near = near_matches(name, [str(other) for other in names])
+        raise ValueError(f"{option} {name!r} is not a column{near}")
+    if isinstance(table, Frame):
+        return table.columns[name]
+    column = names[places[0]]
+    return table[column] if isinstance(table, Mapping) else _native(table)[column].to_numpy()
+
+
+def _sortable(name: str, column: Any) -> Any:
+    """Return a column as numbers or dates, which its texts may be."""
+    if np.asarray(column).dtype.kind not in "OUST":
+        return column
+    parsed = as_columns({name: column})
+    if not len(parsed.number_positions):
+        raise ValueError(
+            f"order must be a column of numbers or dates; {name!r} holds"
+            f" {parsed.skipped.get(name, 'text')}."
+        )
+    return np.asarray(parsed.numbers[:, 0], np.float64)
+
+
+def _rows_at(table: Any, names: Sequence[Any], order: NDArray[np.intp] | None) -> Any:
+    """Return columns of a table, at the rows of ``order``; None for all, as they are."""
+    if isinstance(table, Frame):
+        rows = slice(None) if order is None else order
+        columns = {name: np.asarray(table.columns[name])[rows] for name in names}
+        return dataclasses.replace(table, columns=columns)
+    if isinstance(table, Mapping):
+        columns = {name: table[name] for name in names}
+        return columns if order is None else {n: rows_at(x, order) for n, x in columns.items()}
+    selected = _native(table).select(list(names))
+    return (selected if order is None else selected[order.tolist()]).to_native()
