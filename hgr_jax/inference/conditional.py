@@ -94,7 +94,7 @@ class Variable:
     def of_number(cls, x: Floats, weights: Floats | None = None) -> Variable:
         """Return the functions of finite numbers ``(n,)``."""
         column = RankedColumn.of_values(x, weights)
-        f = column.functions()[:OF_ONE]
+        f = column.functions(OF_ONE)
         places, levels = 1.0 + column.positions[: len(f)], min(len(np.unique(x)), DEGREE + 1)
         if levels <= DEGREE or not len(f):
             return cls(f, places, levels, f)
@@ -169,7 +169,7 @@ class Conditioning:
         second: Floats = np.zeros((0, self.rows))
         left_second: Floats = np.zeros((0, left.shape[1]))
         if len(f) and not variable.is_discrete and self.map.size:
-            g = RankedColumn.of_values(values[0], self.weights).functions()[1:OF_RESIDUAL]
+            g = RankedColumn.of_values(values[0], self.weights).functions(OF_RESIDUAL)[1:]
             second, left_second = self._residuals(g)
             second = _without(second, jumps)
         elif len(f) and not variable.is_discrete:

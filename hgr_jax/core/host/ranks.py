@@ -175,15 +175,15 @@ class RankedColumn:
         """Return the number of functions that an estimate of HGR uses, of effective ``rows``."""
         return int(np.searchsorted(self.positions, largest_size(float(rows))))
 
-    def functions(self) -> Floats:
-        """Return the functions of every row, ``(d, n)``."""
+    def functions(self, most: int = MOST_FUNCTIONS) -> Floats:
+        """Return the functions of every row, ``(d, n)``, or the first ``most``."""
         if self.of_levels is not None:
-            return self.table.take(self.codes, axis=1)
-        rows = len(self.codes)
-        f = rank_functions((self.codes + 1) / (2 * rows), self.count)
+            return self.table[:most].take(self.codes, axis=1)
+        rows, count = len(self.codes), min(most, self.count)
+        f = rank_functions((self.codes + 1) / (2 * rows), count)
         mean, maps = _maps_of_untied(min(rows, MANY_ROWS))
-        f -= mean
-        return np.asarray(maps @ f)
+        f -= mean[:count]
+        return np.asarray(maps[:count, :count] @ f)  # lower triangular
 
 
 def ranked_columns(
