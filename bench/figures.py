@@ -134,8 +134,8 @@ def costs() -> str:
 
 def detections() -> str:
     """The guide's table of what tests detect."""
-    tests = ["HGR-KB, degree 2", "degree 3", "degree 5", "dcor", "hyppo, HSIC"]
-    tests += ["xi (Chatterjee)", "Pearson"]
+    tests = ["independence_test", "HGR-KB, degree 2", "degree 3", "degree 5", "dcor"]
+    tests += ["hyppo, HSIC", "xi (Chatterjee)", "Pearson"]
     lines = [f"| relation | {' | '.join(tests)} |", "| --- |" + " ---: |" * len(tests)]
     for name, written in RELATIONS.items():
         shares = [cells("power", name, test)[0] for test in tests]
