@@ -55,7 +55,7 @@ def _request_of(options: ScanOptions) -> Request:
         target=list(options.target) or None,
         given=list(options.given) or None,
         counts=options.counts,
-        test=Test("auto", options.permutations, key),
+        test=Test("auto", options.permutations, key, options.fdr),
         categories=Categories(
             options.categories, missing="level" if options.missing_level else None
         ),
