@@ -13,8 +13,10 @@ from __future__ import annotations
 
 import dataclasses
 import enum
+import functools
 import statistics
-from typing import TYPE_CHECKING, Any, ClassVar
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any, ClassVar, TypeVar, cast
 
 import jax
 import jax.numpy as jnp
@@ -375,6 +377,25 @@ class PartialFit(KBFit):
         return self._score(a, b, weights, given)
 
 
+_Call = TypeVar("_Call", bound=Callable[..., Array])
+
+
+def takes_one_value(call: _Call) -> _Call:
+    """Let a transformation take one value as well, and return a scalar for it."""
+
+    def one_row(x: Any) -> Any:
+        return None if x is None else (x if isinstance(x, Array) else np.asarray(x))[None]
+
+    @functools.wraps(call)
+    def evaluate(self: Any, x: Any, *others: Any, **named: Any) -> Array:
+        if np.ndim(x):
+            return call(self, x, *others, **named)
+        named = {name: one_row(other) for name, other in named.items()}
+        return call(self, one_row(x), *map(one_row, others), **named)[0]
+
+    return cast(_Call, evaluate)
+
+
 @jax.tree_util.register_dataclass
 @dataclasses.dataclass(frozen=True)
 class CopulaTransform:
@@ -390,8 +411,12 @@ class CopulaTransform:
     encoder: Encoder
     side: Transformation
 
+    @takes_one_value
     def __call__(self, x: ArrayLike) -> Array:
-        """Return values ``(n,)`` at ``x``, of the kind and number of columns of the fit's data."""
+        """Return values ``(n,)`` at ``x``, of the kind and number of columns of the fit's data.
+
+        A scalar at one number.
+        """
         check_single(self.side.coefficients.shape[:-1])
         x = as_new_data(x, self.encoder.variables, self.side.coefficients.dtype)
         return _evaluate(x, None, self)
@@ -457,8 +482,12 @@ class PartialTransform(CopulaTransform):
 
     explained: CopulaTransform
 
+    @takes_one_value
     def __call__(self, x: ArrayLike, given: ArrayLike | None = None) -> Array:
-        """Return values ``(n,)`` at ``x`` and, at the same rows, ``given``, as in the fit."""
+        """Return values ``(n,)`` at ``x`` and, at the same rows, ``given``, as in the fit.
+
+        A scalar at one number.
+        """
         check_single(self.side.coefficients.shape[:-1])
         x = as_new_data(x, self.encoder.variables, self.side.coefficients.dtype)
         c = as_new_given(given, self.explained.encoder, x)

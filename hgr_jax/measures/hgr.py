@@ -39,7 +39,7 @@ from hgr_jax._checks import (
     one_or_pair,
     rows_at,
 )
-from hgr_jax.core.fits import TransformedPair, check_single, standard_error
+from hgr_jax.core.fits import TransformedPair, check_single, standard_error, takes_one_value
 from hgr_jax.core.linalg import factorise, half_lower, matmul
 from hgr_jax.core.numerics import (
     fill_padding,
@@ -263,8 +263,9 @@ class RankTransform:
     shares: Array
     coefficients: Array
 
+    @takes_one_value
     def __call__(self, x: ArrayLike) -> Array:
-        """Return values ``(m,)`` at ``x (m,)``."""
+        """Return values ``(m,)`` at ``x (m,)``; a scalar at one number."""
         check_single(self.sample.shape[:-1])
         x = as_dtype(as_real_array("x", x, max_ndim=1), self.sample.dtype)
         transform = self
