@@ -1,9 +1,10 @@
 """Put the figures of ``bench/results`` into the pages that show them.
 
 ``python -m bench.figures`` rewrites what is between ``<!-- NAME -->`` and ``<!-- end NAME -->`` in
-`bench/README.md`, `bench/paper/README.md`, the README, the guide to the measures and the gallery's
-page of laws; ``--check`` writes nothing, and exits with 1 if a page does not show what the results
-say.  A benchmark rewrites `bench/README.md` itself when it is called with ``--write``.
+`bench/README.md`, `bench/paper/README.md`, the README, the guides to the measures and to trainings,
+and the gallery's page of laws; ``--check`` writes nothing, and exits with 1 if a page does not show
+what the results say.  A benchmark rewrites `bench/README.md` itself when it is called with
+``--write``.
 """
 
 from __future__ import annotations
@@ -22,6 +23,7 @@ PAGES = (
     ROOT / "bench/paper/README.md",
     ROOT / "README.md",
     ROOT / "docs/guides/which_measure_when.md",
+    ROOT / "docs/guides/training_under_a_constraint.md",
     ROOT / "docs/gallery/laws.md",
 )
 
@@ -143,6 +145,23 @@ def detections() -> str:
     return "\n".join(lines)
 
 
+PENALTIES = ("HGR-KB", "HGR-NN penalty", "HSIC penalty", "distance correlation penalty")
+"""The penalties that the guide compares, as the results name them."""
+
+
+def penalties() -> str:
+    """The guide's table of penalties on Communities, judged by measures that are not ours too."""
+    titles = ("threshold", "score", "HGR-KB", "dCor", "GDP")
+    lines = [f"| penalty on | {' | '.join(titles)} |", "| --- |" + " ---: |" * len(titles)]
+    header, rows = next(tables("fairness communities"))
+    for name, *values in rows:
+        if name in PENALTIES:
+            of_title = dict(zip(header[1:], values, strict=True))
+            shares = (re.sub(" ± .*", "", of_title[title]) for title in titles)
+            lines.append(f"| {name.removesuffix(' penalty')} | {' | '.join(shares)} |")
+    return "\n".join(lines)
+
+
 def means_of_laws() -> str:
     """The gallery's table of laws: their HGR, and the mean of each estimate."""
     header, rows = next(table for table in tables("truth errors") if "kept out" in table[0])
@@ -159,6 +178,7 @@ SECTIONS = {
     "costs": costs,
     "detections": detections,
     "laws": means_of_laws,
+    "penalties": penalties,
 }
 """Sections that are made of cells; any other shows a whole result."""
 

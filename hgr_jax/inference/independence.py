@@ -98,9 +98,10 @@ class IndependenceTest:
       pvalue: of the hypothesis that the variables are independent.
       source: where the p-value comes from: "rank", the law of independent ranks; "exact", the law
         of two variables of two values; "permutation"; "signs", random signs of residuals given
-        other variables; "tail", a tail fitted to permutations or signs, where fewer than 10 reach
-        the statistic, and no smaller than 1e-8; "explained", 1 where a or b is a function of the
-        given variables, so that nothing but rounding is left to test.
+        other variables; "tail", where fewer than 10 of these reach the statistic: extrapolated by
+        a tail that is fitted to the largest of them, and no smaller than 1e-8; "explained", 1
+        where a or b is a function of the given variables, so that nothing but rounding is left to
+        test.
       degrees: numbers of functions of a and of b, in the block with the smallest p-value.
       null_mean: mean of ``statistic`` at these degrees, where the variables are independent.
     """

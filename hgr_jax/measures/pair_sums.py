@@ -53,9 +53,9 @@ def distance_correlation(
         dCov^2(a, b) = 1 / n^2  sum_ij A_ij B_ij
 
     with A and B the matrices of distances |a_i - a_j| and |b_i - b_j|, centred: less their row
-    and column means, plus their mean.  In the population it is 0 if and only if a and b are
-    independent, and 1 for an affine map that keeps angles; on any data it does not change when
-    a or b is shifted, shift_and_scale, rotated or reflected, or the rows permuted.
+    and column means, plus their mean.  In the population, where both have a mean, it is 0 if and
+    only if a and b are independent, and 1 for an affine map that keeps angles; on any data it does
+    not change when a or b is shifted, scaled, rotated or reflected, or the rows permuted.
 
     Args:
       a, b: real arrays ``(n,)``, or ``(n, p)`` for several variables at once, traced; their p
@@ -140,7 +140,8 @@ def hsic(
         HSIC(a, b) = 1 / n^2  tr(K H L H),    K_ij = exp(-|a_i - a_j|^2 / (2 s_a^2)),  L of b
 
     with H the centring matrix, and, normalised, HSIC(a, b) / sqrt(HSIC(a, a) HSIC(b, b)).  In
-    the population it is 0 if and only if a and b are independent.
+    the population it is 0 if and only if a and b are independent, as for every characteristic
+    kernel.
 
     Args:
       a, b: real arrays ``(n,)``, or ``(n, p)`` for several variables at once, traced; their p
