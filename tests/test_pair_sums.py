@@ -395,3 +395,14 @@ def test_one_row_that_differs_has_no_unbiased_correlation() -> None:
     with jax.enable_x64(True):
         a, b = (np.arange(500) == row for row in (7, 9))
         assert dcor(a, b, unbiased=True, algorithm="sort") == 0
+
+
+@pytest.mark.parametrize(("measure", "order"), [(dcor, -0.5), (hgr_jax.hsic, -1.0)])
+def test_independent_variables_have_values_of_an_order(
+    measure: Callable[..., jax.Array], order: float
+) -> None:
+    rng = np.random.default_rng(0)
+    few, many = (
+        float(jnp.mean(jax.vmap(measure)(*rng.normal(size=(2, 20, rows))))) for rows in (100, 400)
+    )
+    assert np.log(many / few) / np.log(4) == pytest.approx(order, abs=0.3)
