@@ -282,12 +282,13 @@ class KBFit(ShownFit, TransformedPair):
 
         Coverage: ``level`` in the limit of many rows, where f and g have fourth moments and the
         first canonical correlation is above 0 and above the second.  Measured of 95% intervals
-        (`python -m bench.coverage`): 92 to 99% for normal, discrete and Student's t pairs (85% at
-        degree 5, 300 rows and a correlation of 0.9).  The lower end is no bound in two cases.
-        Where the first two canonical correlations tie it is too high: 95% intervals cover 93 to
-        98% of ties below 0.4, and 30 to 85% of ties above 0.8.  With far outliers it is
-        too high, the more so the higher the degree: of lognormal pairs at degree 5 and 10,000 rows
-        4 to 7% are covered.  `hgr_jax.hgr_fit` has an interval for HGR of ranks.
+        (`python -m bench.coverage`): 91 to 99% for normal, discrete and Student's t pairs (85% at
+        degree 5, 300 rows and a correlation of 0.9 or more).  The lower end is too high in two
+        cases.  Where the first two canonical correlations tie, 95% intervals of 300 to 10,000 rows
+        cover 83 to 94% of ties at 0.36, 63 to 92% at 0.81 and 30 to 89% at 0.98.  With far
+        outliers it gets worse with the degree: of lognormal pairs at degree 5 and 10,000 rows 4 to
+        9% are covered where the correlation is 0.3 or more.  `hgr_jax.hgr_fit` has an interval for
+        HGR of ranks.
 
         Source: the delta method, with the influence function of Romanazzi (1992); Ma, "Accuracy of
         the Tracy-Widom limits for the extreme eigenvalues in white Wishart matrices" (2012), for
