@@ -485,9 +485,8 @@ def contestants(permutations: int) -> Mapping[str, Callable[[Matrix, Matrix, int
         def test(a: Matrix, b: Matrix, seed: int) -> float:
             table = np.stack([a, b], axis=1).astype(np.float32)
             key = jax.random.key(seed)
-            found = hgr_jax.scan(
-                table, h=degree, k=degree, test=hgr_jax.Test(permutations=permutations, key=key)
-            )
+            test = hgr_jax.Test("permutation", permutations=permutations, key=key)
+            found = hgr_jax.scan(table, h=degree, k=degree, test=test)
             return float(found.pvalue[0, 1])
 
         return test
@@ -503,6 +502,7 @@ def contestants(permutations: int) -> Mapping[str, Callable[[Matrix, Matrix, int
             return float(Hsic().test(a, b, reps=permutations, auto=False, random_state=seed)[1])
 
     return {
+        "independence_test": lambda a, b, _: hgr_jax.independence_test(a, b).pvalue,
         "HGR-KB, degree 2": ours(2),
         "degree 3": ours(3),
         "degree 5": ours(5),

@@ -1,9 +1,10 @@
 """Put the figures of ``bench/results`` into the pages that show them.
 
 ``python -m bench.figures`` rewrites what is between ``<!-- NAME -->`` and ``<!-- end NAME -->`` in
-`bench/README.md`, `bench/paper/README.md`, the README, the guide to the measures and the gallery's
-page of laws; ``--check`` writes nothing, and exits with 1 if a page does not show what the results
-say.  A benchmark rewrites `bench/README.md` itself when it is called with ``--write``.
+`bench/README.md`, `bench/paper/README.md`, the README, the guides to the measures and to trainings,
+and the gallery's page of laws; ``--check`` writes nothing, and exits with 1 if a page does not show
+what the results say.  A benchmark rewrites `bench/README.md` itself when it is called with
+``--write``.
 """
 
 from __future__ import annotations
@@ -22,6 +23,7 @@ PAGES = (
     ROOT / "bench/paper/README.md",
     ROOT / "README.md",
     ROOT / "docs/guides/which_measure_when.md",
+    ROOT / "docs/guides/training_under_a_constraint.md",
     ROOT / "docs/gallery/laws.md",
 )
 
@@ -134,12 +136,29 @@ def costs() -> str:
 
 def detections() -> str:
     """The guide's table of what tests detect."""
-    tests = ["HGR-KB, degree 2", "degree 3", "degree 5", "dcor", "hyppo, HSIC"]
-    tests += ["xi (Chatterjee)", "Pearson"]
+    tests = ["independence_test", "HGR-KB, degree 2", "degree 3", "degree 5", "dcor"]
+    tests += ["hyppo, HSIC", "xi (Chatterjee)", "Pearson"]
     lines = [f"| relation | {' | '.join(tests)} |", "| --- |" + " ---: |" * len(tests)]
     for name, written in RELATIONS.items():
         shares = [cells("power", name, test)[0] for test in tests]
         lines.append(f"| {written} | {' | '.join(shares)} |")
+    return "\n".join(lines)
+
+
+PENALTIES = ("HGR-KB", "HGR-NN penalty", "HSIC penalty", "distance correlation penalty")
+"""The penalties that the guide compares, as the results name them."""
+
+
+def penalties() -> str:
+    """The guide's table of penalties on Communities, judged by measures that are not ours too."""
+    titles = ("threshold", "score", "HGR-KB", "dCor", "GDP")
+    lines = [f"| penalty on | {' | '.join(titles)} |", "| --- |" + " ---: |" * len(titles)]
+    header, rows = next(tables("fairness communities"))
+    for name, *values in rows:
+        if name in PENALTIES:
+            of_title = dict(zip(header[1:], values, strict=True))
+            shares = (re.sub(" ± .*", "", of_title[title]) for title in titles)
+            lines.append(f"| {name.removesuffix(' penalty')} | {' | '.join(shares)} |")
     return "\n".join(lines)
 
 
@@ -159,6 +178,7 @@ SECTIONS = {
     "costs": costs,
     "detections": detections,
     "laws": means_of_laws,
+    "penalties": penalties,
 }
 """Sections that are made of cells; any other shows a whole result."""
 

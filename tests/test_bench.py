@@ -204,6 +204,7 @@ def test_coverage_knows_the_population() -> None:
     assert coverage.population("normal", 0.3, 5) == pytest.approx(0.3, abs=1e-9)
     closed_form = (np.exp(0.6) - 1) / (np.e - 1)
     assert coverage.population("lognormal", 0.6, 1) == pytest.approx(closed_form, abs=1e-9)
+    assert coverage.population("tie", 0.3, 5) == pytest.approx(0.09, abs=1e-9)
 
 
 def test_rank_law_quick(capsys: pytest.CaptureFixture[str]) -> None:

@@ -161,7 +161,7 @@ def test_options_on_a_parquet_file(folder: Path, command: Command) -> None:
     said = command(
         *("scan", "t.parquet", "--target", MONEY, "--target", "far", "--rank"),
         *("--categories", "level", "--sort", "pvalue", "--top", "2", "--h", "2", "--k", "2"),
-        *("--permutations", "99", "--seed", "7", "--out", "some/where"),
+        *("--permutations", "99", "--seed", "7", "--fdr", "by", "--out", "some/where"),
     )
     assert (said.status, said.err) == (0, "")
     assert "t.parquet: 7 pairs of 5 columns, 15 rows" in said.out
@@ -182,12 +182,13 @@ def test_options_on_a_parquet_file(folder: Path, command: Command) -> None:
     same = {"h": 2, "k": 2, "target": [MONEY, "far"], "categories": ["level"]}
 
     def tested(seed: int) -> Scan:
-        test = hgr_jax.Test(permutations=99, key=jax.random.key(seed))
+        test = hgr_jax.Test(permutations=99, key=jax.random.key(seed), fdr="by")
         return hgr_jax.scan(data, **same, measure="rank_kb", test=test)
 
     with jax.enable_x64(True):
         again, other = tested(7), tested(8)
     np.testing.assert_array_equal(kept.pvalue, again.pvalue)
+    np.testing.assert_array_equal(kept.adjusted_pvalue, again.adjusted_pvalue)
     assert not np.array_equal(again.pvalue, other.pvalue, equal_nan=True)
 
 

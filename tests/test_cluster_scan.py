@@ -18,7 +18,7 @@ import pytest
 
 import hgr_jax
 from hgr_jax import Scan, scan
-from tests.stream_support import mixed, near, of_batches, parts_of, same
+from tests.stream_support import OF_RANKS_OF_COLUMNS, mixed, near, of_batches, parts_of, same
 
 frames = pytest.importorskip("dask.dataframe", reason="Dask is not installed")
 arrays = pytest.importorskip("dask.array")
@@ -192,8 +192,8 @@ def test_a_table_of_spark(table: pd.DataFrame, whole: Scan, spark: Any, tmp_path
     found = scan(spark.read.parquet(str(tmp_path)).orderBy("far").repartition(3, "side"))
     assert found.names == whole.names
     np.testing.assert_array_equal(found.n_obs, whole.n_obs)
-    for name in ("correlation", "pearson"):
-        np.testing.assert_allclose(getattr(found, name), getattr(whole, name), atol=2e-6)
+    for name, most in (("correlation", OF_RANKS_OF_COLUMNS), ("pearson", 2e-6)):
+        np.testing.assert_allclose(getattr(found, name), getattr(whole, name), atol=most)
 
 
 CONNECTED = """
@@ -231,5 +231,5 @@ def test_a_table_of_spark_connect(table: pd.DataFrame, whole: Scan, tmp_path: Pa
     with np.load(told[1]) as found:
         correlation, pearson, n_obs = found.values()
     np.testing.assert_array_equal(n_obs, whole.n_obs)
-    np.testing.assert_allclose(correlation, whole.correlation, atol=2e-6)
+    np.testing.assert_allclose(correlation, whole.correlation, atol=OF_RANKS_OF_COLUMNS)
     np.testing.assert_allclose(pearson, whole.pearson, atol=2e-6)

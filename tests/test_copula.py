@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+from collections.abc import Callable
 from typing import Any
 
 import jax
@@ -250,3 +251,28 @@ class TestLeverage:
         assert hgr_jax.kb_fit(a, b, 1, 1).status == Status.OPTIMAL
         constant = hgr_jax.kb_fit(np.ones(rows), b)
         assert constant.leverage == 0
+
+
+@pytest.mark.parametrize("fit", [hgr_jax.kb_fit, hgr_jax.sk_fit, hgr_jax.hgr_fit, hgr_jax.ace_fit])
+def test_one_number_gives_a_scalar(
+    fit: Callable[..., Any], data: tuple[np.ndarray, np.ndarray]
+) -> None:
+    f = fit(*data).f
+    expected = f(np.array([0.3, -1.0]))
+    for number in (0.3, np.float32(0.3), jnp.float32(0.3)):
+        assert f(number).shape == ()
+        assert f(number) == expected[0]
+    np.testing.assert_allclose(jax.vmap(lambda x: f(x))(jnp.array([0.3, -1.0])), expected)
+    assert jnp.isfinite(jax.grad(lambda x: f(x))(0.3))
+    with pytest.raises(TypeError, match="x must hold real numbers"):
+        f("0.3")
+
+
+def test_one_row_of_a_partial_fit_and_one_level(data: tuple[np.ndarray, np.ndarray]) -> None:
+    a, b = data
+    f = hgr_jax.kb_fit(a, b, given=a * b).f
+    assert f(0.3, given=0.2) == f(0.3, 0.2) == f([0.3], [0.2])[0]
+    assert hgr_jax.spectrum_fit(a, b).f(0.3).shape == (5,)
+    level = np.where(b > np.median(b), "high", "low")
+    of_level = hgr_jax.scan({"a": a, "level": level}, h=2, k=2).fit("a", "level").g
+    assert of_level("high") == of_level(["high"])[0]

@@ -358,6 +358,18 @@ def test_jumps_are_estimated_beyond_the_largest_block() -> None:
     assert np.mean(alone) < expected - 0.01
 
 
+def test_float32_of_many_zeros() -> None:
+    """Functions that few levels nearly determine: of independent counts HGR was .47."""
+    rng = np.random.default_rng(0)
+    for rows in (1283, 19_718):
+        for _ in range(4):
+            a, b = np.round(np.exp(2.2 * rng.normal(size=(2, rows))))
+            with jax.enable_x64(True):
+                exact = float(hgr_jax.hgr(a, b))
+            found = float(hgr_jax.hgr(np.float32(a), np.float32(b)))
+            assert found == pytest.approx(exact, abs=0.01)
+
+
 def test_independence_is_near_0() -> None:
     a, b = np.random.default_rng(0).standard_normal((2, 20, 1000))
     values = jax.vmap(hgr_jax.hgr)(a.astype(np.float32), b.astype(np.float32))

@@ -364,17 +364,45 @@ def test_rounding_is_not_taken_for_variation(dtype: type) -> None:
     assert dcor(jnp.eye(7, dtype=dtype), jnp.arange(7, dtype=dtype), unbiased=True) == 0
 
 
-@pytest.mark.parametrize("kind", ["rare", "levels", "one row"])
-def test_float32_of_few_values_and_many_rows(kind: str) -> None:
+FEW_VALUES: dict[str, Callable[[np.random.Generator, int], np.ndarray]] = {
+    "rare": lambda rng, n: rng.random(n) < 0.01,
+    "levels": lambda rng, n: rng.integers(0, 5, n),
+    "one row": lambda rng, n: np.arange(n) == rng.integers(n),
+    "rounded": lambda rng, n: np.round(np.exp(2 * rng.normal(size=n))),
+    "far": lambda rng, n: rng.standard_cauchy(n),
+}
+
+
+@pytest.mark.parametrize("unbiased", [False, True])
+@pytest.mark.parametrize("kind", FEW_VALUES)
+def test_float32_is_float64_traced_or_not(kind: str, unbiased: bool) -> None:
     rng = np.random.default_rng(2301)
-    draw: dict[str, Callable[[], np.ndarray]] = {
-        "rare": lambda: rng.random(200_000) < 0.01,
-        "levels": lambda: rng.integers(0, 5, 200_000),
-        "one row": lambda: np.arange(5000) == rng.integers(5000),
-    }
-    a, b = (draw[kind]().astype(np.float32) for _ in range(2))
-    found = hgr_jax.distance_correlation(a, b)
-    assert found.dtype == np.float32
+    a, b = (FEW_VALUES[kind](rng, 20_000).astype(np.float32) for _ in range(2))
+    value = functools.partial(dcor, unbiased=unbiased)
+    forms = value, jax.grad(value)
+    found = [f(a, b) for f in forms] + [jax.jit(f)(a, b) for f in forms]
+    batched = jax.jit(jax.vmap(value, (None, 0)))(a, np.stack([b, a]))
+    assert {x.dtype for x in (*found, batched)} == {np.dtype(np.float32)}
     with jax.enable_x64(True):
-        exact = float(hgr_jax.distance_correlation(a.astype(float), b.astype(float)))
-    assert float(found) == pytest.approx(exact, rel=1e-6)
+        exact = [np.asarray(f(a.astype(float), b.astype(float))) for f in forms] * 2
+    for one, other in zip((*found, batched[0]), (*exact, exact[0]), strict=True):
+        np.testing.assert_allclose(one, other, rtol=1e-6, atol=1e-6 * np.abs(other).max())
+    assert batched[1] == pytest.approx(0 if unbiased and kind == "one row" else 1)
+
+
+def test_one_row_that_differs_has_no_unbiased_correlation() -> None:
+    """Its U-centred distances are 0 up to rounding."""
+    with jax.enable_x64(True):
+        a, b = (np.arange(500) == row for row in (7, 9))
+        assert dcor(a, b, unbiased=True, algorithm="sort") == 0
+
+
+@pytest.mark.parametrize(("measure", "order"), [(dcor, -0.5), (hgr_jax.hsic, -1.0)])
+def test_independent_variables_have_values_of_an_order(
+    measure: Callable[..., jax.Array], order: float
+) -> None:
+    rng = np.random.default_rng(0)
+    few, many = (
+        float(jnp.mean(jax.vmap(measure)(*rng.normal(size=(2, 20, rows))))) for rows in (100, 400)
+    )
+    assert np.log(many / few) / np.log(4) == pytest.approx(order, abs=0.3)

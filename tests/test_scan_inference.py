@@ -15,7 +15,6 @@ from bench import reference
 from hgr_jax import Scan, scan
 from hgr_jax.inference import roys_root
 from hgr_jax.inference.permutation import permutation_test
-from hgr_jax.scanning import rank_tests
 from hgr_jax.scanning.resampling import EARLY_STOP_SHARE, _Draws, _RandomOrders
 
 ROWS = 300
@@ -78,9 +77,7 @@ def test_rejections_of_independent_columns_at_length(kind: str, degree: int, row
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("ranked_again", [0, 10**9])
-def test_missing_values_keep_the_level(ranked_again: int, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(rank_tests, "RANKED_AGAIN", ranked_again)
+def test_missing_values_keep_the_level() -> None:
     tables = [independent("lognormal", ROWS, seed) for seed in (5, 6)]
     rng = np.random.default_rng(5)
     for x in tables:

@@ -173,3 +173,15 @@ def test_the_picture() -> None:
     file = io.BytesIO()
     figure.savefig(file, format="png")
     assert file.getvalue().startswith(b"\x89PNG")
+
+
+def test_the_truth_is_between_cross_fitting_and_the_sample_value() -> None:
+    """On average: for normal pairs HGR is |rho|, whatever the degrees."""
+    rng = np.random.default_rng(0)
+    a, noise = rng.normal(size=(2, 60, 300))
+    b = 0.5 * a + np.sqrt(0.75) * noise
+    held_out = [
+        cross_fitted(x, y, h=4, k=4, key=jax.random.key(0)) for x, y in zip(a, b, strict=True)
+    ]
+    sample = jax.vmap(lambda x, y: hgr_jax.kb(x, y, 4, 4))(a, b)
+    assert np.mean(held_out) < 0.5 < np.mean(sample)

@@ -12,6 +12,7 @@ import pytest
 from jax.test_util import check_grads
 
 import hgr_jax
+from bench import coverage
 from bench.data import awkward_pair
 from hgr_jax.inference import corrected, upper_bound
 from hgr_jax.kernels import Indicators
@@ -129,3 +130,36 @@ class TestUpperBound:
                 np.testing.assert_allclose(value, expected, atol=1e-5)
         assert np.isnan(value_and_grad(a.at[2].set(jnp.inf), b)[0])
         np.testing.assert_allclose(bounded(a[:4], b[:4]), 1, atol=1e-4)
+
+
+@pytest.mark.parametrize(
+    ("kind", "degree", "rho", "bound", "low_end"),
+    [
+        ("normal", 2, 0.6, (0.93, 1), (0.92, 1)),
+        ("normal", 2, 0.99, (0.93, 1), (0.92, 1)),  # the second is .98
+        ("normal", 2, 0.0, (1, 1), (0.93, 1)),
+        ("tie", 2, 0.3, (0.97, 1), (0.92, 1)),
+        ("tie", 2, 0.99, (0.97, 1), (0.3, 0.8)),  # of two equal values the larger is seen
+        ("lognormal", 1, 0.3, (0.8, 0.94), (0.92, 1)),
+        ("lognormal", 5, 0.9, (0.97, 1), (0.05, 0.5)),
+    ],
+)
+def test_what_is_said_of_bounds_and_intervals(
+    kind: str,
+    degree: int,
+    rho: float,
+    bound: tuple[float, float],
+    low_end: tuple[float, float],
+) -> None:
+    """Levels are 95% and 97.5%; `bench.coverage` has more samples."""
+    covered = coverage.covered(kind, degree, 300, rho, 400).mean(axis=1)
+    assert bound[0] <= covered[0] <= bound[1]
+    assert low_end[0] <= covered[1] <= low_end[1]
+
+
+def test_a_function_has_the_interval_1() -> None:
+    a = np.linspace(-1, 1, 200)
+    for b in (a, a**2):
+        low, high = hgr_jax.kb_fit(a, b, 2, 2).interval()
+        assert (float(low), float(high)) == pytest.approx((1, 1), abs=1e-5)
+        assert float(upper_bound(a, b, 2, 2)) == pytest.approx(1, abs=1e-5)

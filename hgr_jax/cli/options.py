@@ -156,6 +156,12 @@ class ScanOptions:
         999, "permutations of a p-value that needs them", _positive, metavar="N"
     )
     seed: int = _option(0, "of the permutations", _seed, metavar="N")
+    fdr: str = _option(
+        "bh",
+        "how p-values are adjusted for the number of pairs: bh, where they depend positively, or"
+        " by, whatever depends on what",
+        choices=("bh", "by"),
+    )
     open: bool = _option(False, "open the report in the browser", action="store_true")
     json: bool = _option(
         False, "print findings, remarks and settings as JSON for programs", action="store_true"

@@ -57,7 +57,7 @@ def _request_of(options: ScanOptions) -> Request:
         counts=options.counts,
         order=options.row_order,
         groups=options.groups,
-        test=Test("auto", options.permutations, key),
+        test=Test("auto", options.permutations, key, options.fdr),
         categories=Categories(
             options.categories, missing="level" if options.missing_level else None
         ),

@@ -21,6 +21,7 @@ from hgr_jax.core.fits import (
     check_single,
     decide_status,
     on_variables,
+    takes_one_value,
 )
 from hgr_jax.core.kernels import Encoder
 from hgr_jax.core.linalg import matmul
@@ -48,8 +49,12 @@ class SpectrumTransform:
     weights: Array
     explained: SpectrumTransform | None = None
 
+    @takes_one_value
     def __call__(self, x: ArrayLike, given: ArrayLike | None = None) -> Array:
-        """Return values ``(n, r)`` at ``x`` (and ``given``, if the fit had it), as in the fit."""
+        """Return values ``(n, r)`` at ``x`` (and ``given``, if the fit had it), as in the fit.
+
+        At one number, ``(r,)``.
+        """
         check_single(self.weights.shape[:-2])
         x = as_new_data(x, self.encoder.variables, self.weights.dtype)
         c = None

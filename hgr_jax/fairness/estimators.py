@@ -74,6 +74,7 @@ _PARAMETERS = """
         ``patience`` of `FairTrainer.fit`).
       guarantee: a confidence level as 0.95: hold back ``guarantee_fraction`` of the rows, and
         return the last model that they certify (see `fit_certified`), or raise `NoSolutionFound`.
+        A model is returned and breaks the threshold in at most about 5% of trainings.
       constraint_fraction: share of the rows that the network is not trained on, but whose HGR is
         kept below the threshold too (see ``constraint_rows`` of `FairTrainer.fit`).
       random_state: int, RandomState or None; the same int gives the same weights.

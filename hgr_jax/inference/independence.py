@@ -112,12 +112,12 @@ class IndependenceTest:
       statistic: largest correlation of combinations of the functions that decided, in [0, 1].
       pvalue: of the hypothesis that the variables are independent.
       source: where the p-value comes from: "rank", the law of independent ranks; "exact", the law
-        of two variables of two values; "permutation"; "tail", a tail beyond permutations or shifts,
-        where too few reach the statistic, and no smaller than 1e-8; "residuals", given other
-        variables, no smaller than 1e-8; "explained", 1 where a or b is a function of the given
-        variables, so that nothing but rounding is left to test; "shifts", circular shifts of
-        series; "within", orders of the rows within groups; "between", the test of one row for each
-        group.
+        of two variables of two values; "permutation"; "tail", where fewer than 10 permutations, or
+        no other shift, reach the statistic: extrapolated by a tail that is fitted to the largest of
+        them, and no smaller than 1e-8; "residuals", given other variables, no smaller than 1e-8;
+        "explained", 1 where a or b is a function of the given variables, so that nothing but
+        rounding is left to test; "shifts", circular shifts of series; "within", orders of the rows
+        within groups; "between", the test of one row for each group.
       degrees: numbers of functions of a and of b, in the block with the smallest p-value; given
         other variables, the places of the two functions whose residuals are most correlated.
       null_mean: mean of ``statistic`` at these degrees, where the variables are independent.

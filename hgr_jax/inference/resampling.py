@@ -147,7 +147,8 @@ def bootstrap(
         h = k = 2   99, 100  97, 94  97, 95  95, 96  94, 93 %
         h = k = 5   99,  98  98, 96  98, 97  97, 96  94, 95 %
 
-    Intervals that miss mostly lie too high.  HGR itself may be far above HGR-KB of degrees h and k.
+    Intervals that miss mostly lie too high: often where the first two canonical correlations tie,
+    and of values with far outliers.  HGR itself may be far above HGR-KB of degrees h and k.
 
     Degenerate data: a constant ``a`` or ``b`` has value 0 and the interval [0, 0], and a perfect
     relation 1 and [1, 1]; NaN or infinity gives NaN.  On ``n <= h + k`` rows the interval is [0, 1]

@@ -7,7 +7,7 @@ from typing import Any, NamedTuple
 
 import jax
 import jax.numpy as jnp
-from jax import Array, lax
+from jax import Array, custom_batching, lax
 
 from hgr_jax.core.numerics import fill_padding, row_count, row_mask
 
@@ -26,20 +26,66 @@ def products_by_sorting(unbiased: bool, a: Array, b: Array, count: Array | None)
     with B the centred distances of b, and likewise for aa and bb.  The sum over j is small where a
     and b are independent, so that no large terms cancel in ab.
     """
-    return _products_and_slopes(unbiased, a, b, count, both=False)[0]
+    return _in_float64(unbiased, False, a, b, count)[0]
 
 
 @products_by_sorting.defjvp
 def products_by_sorting_jvp(
     unbiased: bool, primals: tuple[Any, ...], tangents: tuple[Any, ...]
 ) -> tuple[Array, Array]:
-    products, (slope_a, slope_b), own_slopes, rows = _products_and_slopes(
-        unbiased, *primals, both=True
-    )
+    products, (slope_a, slope_b), own_slopes, rows = _in_float64(unbiased, True, *primals)
     da, db = (x[rows] for x in tangents[:2])
     return products, jnp.stack(
         [slope_a @ da + slope_b @ db, 2 * (own_slopes[0] @ da), 2 * (own_slopes[1] @ db)]
     )
+
+
+@functools.partial(jax.custom_jvp, nondiff_argnums=(0, 1))
+def _in_float64(
+    unbiased: bool, both: bool, a: Array, b: Array, count: Array | None
+) -> tuple[Array, list[Array], list[Array], Array]:
+    """Compute `_products_and_slopes` in float64, traced or not; return it in the dtype of ``a``.
+
+    Float32 loses percents of a value near 0, where columns have ties.
+    """
+
+    def compute(a: Array, b: Array, count: Array | None) -> Any:
+        x, y = (lax.convert_element_type(each, jnp.float64) for each in (a, b))
+        *numbers, rows = _products_and_slopes(unbiased, x, y, count, both=both)
+        products, slopes, own_slopes = jax.tree.map(
+            lambda x: lax.convert_element_type(x, a.dtype), numbers
+        )
+        return products, slopes, own_slopes, lax.convert_element_type(rows, jnp.int32)
+
+    @custom_batching.custom_vmap
+    def one(a: Array, b: Array, count: Array | None) -> Any:
+        with jax.enable_x64(True):  # of this thread, in this block
+            return compute(a, b, count)
+
+    @one.def_vmap
+    def several(size: int, batched: Any, *arguments: Any) -> Any:
+        axes = jax.tree.map(lambda is_batched: 0 if is_batched else None, tuple(batched))
+        with jax.enable_x64(True):  # JAX would batch products in the dtypes outside of the block
+            results = jax.vmap(compute, axes, axis_size=size)(*arguments)
+        return results, jax.tree.map(lambda _: True, results)
+
+    return one(a, b, count)
+
+
+@_in_float64.defjvp
+def _in_float64_jvp(
+    unbiased: bool, both: bool, primals: tuple[Any, ...], tangents: tuple[Any, ...]
+) -> tuple[Any, Any]:
+    """Differentiate once more in the dtype of the data: float64 has no transpose outside."""
+    a, b, count = primals
+
+    def own_dtype(a: Array, b: Array) -> tuple[Array, list[Array], list[Array]]:
+        return _products_and_slopes(unbiased, a, b, count, both=both)[:3]
+
+    results = _in_float64(unbiased, both, *primals)
+    moved = jax.jvp(own_dtype, (a, b), tuple(tangents[:2]))[1]
+    no_move = jnp.zeros(results[3].shape, jax.dtypes.float0)
+    return results, (*moved, no_move)
 
 
 def _products_and_slopes(
@@ -101,7 +147,8 @@ def _products_and_slopes(
     products = jnp.stack(
         [values[0] @ slopes[0], values[0] @ own_slopes[0], values[1] @ own_slopes[1]]
     )
-    return without_rounding(products, *(level / factor)), slopes, own_slopes, rows
+    products = without_rounding(products, *(level / factor), squares=False)
+    return products, slopes, own_slopes, rows
 
 
 class _SortedOrders(NamedTuple):
@@ -187,10 +234,9 @@ def _dominated(along: Array, place: Array, columns: Array) -> tuple[Array, Array
         flags = jnp.ones((1, filled), columns.dtype)
         halves = jnp.where(left[None], jnp.concatenate([flags, columns])[:, along], 0)
         parts = _restarting_sums(halves, start[::PREFIX_CHUNK] // PREFIX_CHUNK)
-        lefts = sum(part[0].astype(jnp.int32) for part in parts)
-        high, low, inside = (part[1:] for part in parts)
+        lefts = parts[0].astype(jnp.int32)
         counts = counts + jnp.where(left, 0, lefts)[place]
-        sums = sums + jnp.where(left[None], 0, high + (low + inside))[:, place]
+        sums = sums + jnp.where(left[None], 0, parts[1:])[:, place]
         moved = jnp.where(left, start + lefts, index + (1 << level) - lefts)
         along = jnp.zeros_like(along).at[moved].set(along, unique_indices=True)
         return (along, moved[place], counts, sums), None
@@ -214,56 +260,39 @@ def _prefix_sums(x: Array) -> Array:
     count = x.shape[-1]
     chunks = count // PREFIX_CHUNK + 1
     x = jnp.pad(x, [(0, 0)] * (x.ndim - 1) + [(0, chunks * PREFIX_CHUNK - count)])
-    high, low, inside = _restarting_sums(x, jnp.zeros(chunks, jnp.int32))
-    return (high + (low + inside))[..., : count + 1]
+    return _restarting_sums(x, jnp.zeros(chunks, jnp.int32))[..., : count + 1]
 
 
-def _restarting_sums(x: Array, start: Array) -> tuple[Array, Array, Array]:
-    """Return sums of the entries of ``x (..., n)`` before each, in three parts.
+def _restarting_sums(x: Array, start: Array) -> Array:
+    """Return sums of the entries of ``x (..., n)`` before each.
 
     Sums in a chunk of `PREFIX_CHUNK` entries start at the chunk that ``start (m,)`` gives for it.
-    Sums of whole chunks have double precision, since their error is common to many rows.
     """
     shape, chunks = x.shape, start.shape[0]
     x = x.reshape(*shape[:-1], chunks, PREFIX_CHUNK)
     earlier = jnp.triu(jnp.ones((PREFIX_CHUNK, PREFIX_CHUNK), x.dtype), 1)
     inside = jnp.matmul(x, earlier, precision=lax.Precision.HIGHEST)
-    high, low = _exact_totals(x)
     index = lax.iota(jnp.int32, chunks)
 
     def shifted(part: Array, by: Array | int) -> Array:
         return jnp.where(index - by >= start, part[..., jnp.maximum(index - by, 0)], 0)
 
-    def double(step: Array, parts: tuple[Array, Array]) -> tuple[Array, Array]:
-        high, low = parts
-        by = jnp.left_shift(1, step)
-        total, error = _exact_sum(high, shifted(high, by))
-        return total, low + shifted(low, by) + error
+    def double(step: Array, part: Array) -> Array:
+        return part + shifted(part, jnp.left_shift(1, step))
 
-    parts = shifted(high, 1), shifted(low, 1)
-    parts = lax.fori_loop(0, (chunks - 1).bit_length(), double, parts)
-    high, low = (jnp.broadcast_to(part[..., None], x.shape).reshape(shape) for part in parts)
-    return high, low, inside.reshape(shape)
+    whole = shifted(jnp.sum(x, axis=-1), 1)
+    whole = lax.fori_loop(0, (chunks - 1).bit_length(), double, whole)
+    return (whole[..., None] + inside).reshape(shape)
 
 
-def _exact_totals(x: Array) -> tuple[Array, Array]:
-    """Return sums over the last axis in two parts, the first exact for coarsely rounded x."""
-    coarse = 3 * PREFIX_CHUNK * lax.stop_gradient(jnp.max(jnp.abs(x), axis=-1, keepdims=True))
-    rounded = (x + coarse) - coarse
-    return jnp.sum(rounded, axis=-1), jnp.sum(x - rounded, axis=-1)
+def without_rounding(
+    products: Array, mean_a: Array, mean_b: Array, *, squares: bool = True
+) -> Array:
+    """Set the mean squares among the products ab, aa, bb to 0 if they are rounding.
 
-
-def _exact_sum(x: Array, y: Array) -> tuple[Array, Array]:
-    """Return the rounded sum, and its rounding error."""
-    total = x + y
-    part = total - x
-    return total, (x - (total - part)) + (y - part)
-
-
-def without_rounding(products: Array, mean_a: Array, mean_b: Array) -> Array:
-    """Set the mean squares among the products ab, aa, bb to 0 if they are rounding."""
-    noise = 16 * jnp.finfo(products.dtype).eps
-    floor = jnp.square(noise * lax.stop_gradient(jnp.stack([mean_a, mean_b])))
-    squares = products[1:]
-    squares = jnp.where(squares <= floor, 0, squares)
-    return jnp.concatenate([products[:1], squares])
+    Of sums of squares, or of sums whose terms are as large as the squared mean distances.
+    """
+    noise = 16 * float(jnp.finfo(products.dtype).eps)
+    floor = jnp.square(lax.stop_gradient(jnp.stack([mean_a, mean_b])))
+    floor = floor * (noise**2 if squares else noise)
+    return jnp.concatenate([products[:1], jnp.where(products[1:] <= floor, 0, products[1:])])

@@ -28,7 +28,7 @@ from hgr_jax._checks import (
     check_fraction,
     one_or_pair,
 )
-from hgr_jax.core.fits import TransformedPair, check_single
+from hgr_jax.core.fits import TransformedPair, check_single, takes_one_value
 from hgr_jax.core.linalg import matmul, right_singular, symmetric_eigen
 from hgr_jax.core.numerics import (
     equal_weights,
@@ -178,8 +178,9 @@ class AceCurve:
     knots: Array
     values: Array
 
+    @takes_one_value
     def __call__(self, x: ArrayLike) -> Array:
-        """Return values ``(m,)`` at ``x (m,)``."""
+        """Return values ``(m,)`` at ``x (m,)``; a scalar at one number."""
         check_single(self.knots.shape[:-1])
         x = as_dtype(as_real_array("x", x, max_ndim=1), self.knots.dtype)
         curve = self

@@ -39,7 +39,7 @@ from hgr_jax._checks import (
     one_or_pair,
     rows_at,
 )
-from hgr_jax.core.fits import TransformedPair, check_single, standard_error
+from hgr_jax.core.fits import TransformedPair, check_single, standard_error, takes_one_value
 from hgr_jax.core.linalg import factorise, half_lower, matmul
 from hgr_jax.core.numerics import (
     fill_padding,
@@ -73,6 +73,10 @@ from hgr_jax.core.solvers import top_pair
 
 FOLDS = 5
 """Number of parts of the rows, each of which is held out once."""
+
+ROUNDING_OF_MOMENTS, MAX_ERROR_OF_NORM = 32, 0.01
+"""Rounding error of the moments in units of the last place, and largest error of the norm of a
+function that it may make: beyond, as of many functions of few levels, the function is left out."""
 
 _Two = tuple[Array, Array]
 """One array of either variable."""
@@ -259,8 +263,9 @@ class RankTransform:
     shares: Array
     coefficients: Array
 
+    @takes_one_value
     def __call__(self, x: ArrayLike) -> Array:
-        """Return values ``(m,)`` at ``x (m,)``."""
+        """Return values ``(m,)`` at ``x (m,)``; a scalar at one number."""
         check_single(self.sample.shape[:-1])
         x = as_dtype(as_real_array("x", x, max_ndim=1), self.sample.dtype)
         transform = self
@@ -613,7 +618,10 @@ class _CrossMoments:
             variances = lax.stop_gradient(jnp.diagonal(moments_of_side))
             share = safe_divide(jnp.max(jnp.where(counted, variances, 0)), jnp.max(variances))
             w = _orthonormalising(moments_of_side, share / jnp.sqrt(rows))
+            # Rounding of the moments, times the square of a row of the map, is its error of norm.
+            rounding = lax.stop_gradient(jnp.sum(w * w, axis=1)) * ROUNDING_OF_MOMENTS
             kept = (jnp.diagonal(w) > 0) & counted
+            kept &= rounding * float(jnp.finfo(w.dtype).eps) < MAX_ERROR_OF_NORM
             maps.append(jnp.where(kept[:, None], w, 0)[jnp.argsort(~kept, stable=True)])
             available.append(jnp.sum(kept, dtype=jnp.int32))
         matrix = matmul(matmul(maps[0], ab), maps[1].T)

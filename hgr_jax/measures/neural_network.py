@@ -17,7 +17,7 @@ from jax.typing import DTypeLike
 from numpy.typing import ArrayLike
 
 from hgr_jax._checks import as_key, as_pair, as_scalar, check_choice, check_count
-from hgr_jax.core.fits import TransformedPair, as_new_data, check_single
+from hgr_jax.core.fits import TransformedPair, as_new_data, check_single, takes_one_value
 from hgr_jax.core.numerics import row_mean, safe_divide, standard_deviation
 from hgr_jax.core.rows import over_rows, row_by_row
 from hgr_jax.measures.classical import sample_correlation
@@ -205,8 +205,12 @@ class NeuralTransform:
     mean: Array
     scale: Array
 
+    @takes_one_value
     def __call__(self, x: ArrayLike) -> Array:
-        """Return values ``(n,)`` at ``x``, of as many columns as the data of the fit."""
+        """Return values ``(n,)`` at ``x``, of as many columns as the data of the fit.
+
+        A scalar at one number.
+        """
         check_single(self.mean.shape)
         x = as_new_data(x, self.scaler.center.shape[0], self.mean.dtype)
         return _evaluate_network(x, self)

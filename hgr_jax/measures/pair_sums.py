@@ -16,7 +16,6 @@ from jax import Array, lax
 from jax.typing import DTypeLike
 from numpy.typing import ArrayLike
 
-from hgr_jax._arrays import is_traced
 from hgr_jax._checks import as_pair, as_positive, check_choice, check_flag, one_or_pair
 from hgr_jax.core.numerics import (
     extremes,
@@ -54,9 +53,9 @@ def distance_correlation(
         dCov^2(a, b) = 1 / n^2  sum_ij A_ij B_ij
 
     with A and B the matrices of distances |a_i - a_j| and |b_i - b_j|, centred: less their row
-    and column means, plus their mean.  In the population it is 0 if and only if a and b are
-    independent, and 1 for an affine map that keeps angles; on any data it does not change when
-    a or b is shifted, shift_and_scale, rotated or reflected, or the rows permuted.
+    and column means, plus their mean.  In the population, where both have a mean, it is 0 if and
+    only if a and b are independent, and 1 for an affine map that keeps angles; on any data it does
+    not change when a or b is shifted, scaled, rotated or reflected, or the rows permuted.
 
     Args:
       a, b: real arrays ``(n,)``, or ``(n, p)`` for several variables at once, traced; their p
@@ -83,9 +82,9 @@ def distance_correlation(
 
     Cost: ``"pairs"`` O(n^2 p) time and O(n p) memory; ``"sort"`` O(n log n) and O(n).
 
-    Accuracy: sorted float32 data are computed in float64, but under `jax.jit` and for derivatives.
-    There the error of a value near 0 is some 1e-4 of a million rows with few distinct values, and
-    the unbiased form is of no use with a row beyond some 10^4 standard deviations.
+    Accuracy: sorted float32 data are computed in float64, under `jax.jit` and in first derivatives
+    too; second derivatives are computed in float32.  Sums over all pairs of float32 data are in
+    float32, with errors of some 1e-7.
 
     Source: Székely, Rizzo & Bakirov, "Measuring and testing dependence by correlation of
     distances" (2007); Székely & Rizzo, "Partial distance correlation with methods for
@@ -110,13 +109,7 @@ def distance_correlation(
         )
     if algorithm == "auto":
         algorithm = "sort" if one_each and a.shape[0] >= SORT_ROWS else "pairs"
-    unbiased = bool(unbiased)
-    if algorithm == "pairs" or is_traced(a, b) or a.dtype == jnp.float64:
-        return _distance_correlation(a, b, unbiased=unbiased, algorithm=algorithm)
-    with jax.enable_x64(True):  # of this thread, in this block
-        wide = (jnp.asarray(x, jnp.float64) for x in (a, b))
-        value = _distance_correlation(*wide, unbiased=unbiased, algorithm=algorithm)
-        return value.astype(jnp.float32)
+    return _distance_correlation(a, b, unbiased=bool(unbiased), algorithm=algorithm)
 
 
 @over_rows(columns=2, static=("unbiased", "algorithm"))
@@ -147,7 +140,8 @@ def hsic(
         HSIC(a, b) = 1 / n^2  tr(K H L H),    K_ij = exp(-|a_i - a_j|^2 / (2 s_a^2)),  L of b
 
     with H the centring matrix, and, normalised, HSIC(a, b) / sqrt(HSIC(a, a) HSIC(b, b)).  In
-    the population it is 0 if and only if a and b are independent.
+    the population it is 0 if and only if a and b are independent, as for every characteristic
+    kernel.
 
     Args:
       a, b: real arrays ``(n,)``, or ``(n, p)`` for several variables at once, traced; their p

@@ -22,7 +22,7 @@ from numpy.typing import ArrayLike
 
 from hgr_jax._arrays import is_traced
 from hgr_jax._checks import as_key, as_pair, as_positive, check_count, check_kernel
-from hgr_jax.core.fits import TransformedPair, as_new_data, check_single
+from hgr_jax.core.fits import TransformedPair, as_new_data, check_single, takes_one_value
 from hgr_jax.core.linalg import factorise, matmul
 from hgr_jax.core.numerics import fill_padding, row_count, row_mean, safe_divide, safe_norm
 from hgr_jax.core.rows import first_rows, over_rows, pad_rows, padded_length, row_by_row
@@ -199,8 +199,12 @@ class RDCTransform:
     polynomials: Array
     functions: Functions = dataclasses.field(metadata={"static": True})
 
+    @takes_one_value
     def __call__(self, x: ArrayLike) -> Array:
-        """Return values ``(n,)`` at ``x``, of as many columns as the fitted data."""
+        """Return values ``(n,)`` at ``x``, of as many columns as the fitted data.
+
+        A scalar at one number.
+        """
         check_single(self.sample.shape[:-2])
         rows, columns = self.sample.shape
         x = as_new_data(x, columns, self.sample.dtype)

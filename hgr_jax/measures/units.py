@@ -40,7 +40,8 @@ def gedi(
     constant ``a`` or ``b`` gives 0, NaN or infinity NaN.
 
     Source: Giuliani, Misino & Lombardi, "Generalized Disparate Impact for Configurable Fairness
-    Solutions in ML" (2023).
+    Solutions in ML" (2023), for functions of ``a`` alone; for functions of both, the package
+    maxcorr of Giuliani.
 
     Example:
       >>> import jax.numpy as jnp, hgr_jax
@@ -67,7 +68,10 @@ def nlc(a: ArrayLike, b: ArrayLike, *, measure: Callable[..., Array] = kb, **opt
     Raises:
       TypeError, ValueError: as `gedi` does.
 
-    Derivatives, degenerate data and source: as in `gedi`.
+    Derivatives and degenerate data: as in `gedi`.
+
+    Source: the package maxcorr of Giuliani (https://github.com/giuluck/maxcorr), which defines it
+    and names it.
 
     Example:
       >>> import jax.numpy as jnp, hgr_jax

@@ -22,7 +22,7 @@ from hgr_jax.core.host.ranks import ranks
 from hgr_jax.core.partial import EXPLAINED
 from hgr_jax.scanning.bases import BasisMaps, assessed, count_distinct, unresolved_in_dtype
 from hgr_jax.scanning.features import Estimates, Features, Kernels, within_range
-from hgr_jax.scanning.memory import MemorySums, hgr_on_own_rows
+from hgr_jax.scanning.memory import MemorySums, refined_hgr
 from hgr_jax.scanning.pairs import PairSelection, used_positions
 from hgr_jax.scanning.plan import SAMPLE_NOISE, Plan
 from hgr_jax.scanning.request import Request
@@ -311,7 +311,7 @@ class PlanSums(PairSums):
 
     def refine(self, pairs: Integers) -> Floats:
         """Return HGR of pairs from more functions, on the rows of the sample."""
-        return hgr_on_own_rows(sample_features(self.plan), pairs)
+        return refined_hgr(sample_features(self.plan), pairs)
 
     def error_sums(self, pairs: TilePairs) -> Floats:
         """Return `error_sums` over all rows, in one more pass."""

@@ -23,7 +23,7 @@ from hgr_jax._arrays import Floats, Integers
 from hgr_jax._checks import check_level
 from hgr_jax._texts import near_matches
 from hgr_jax.core.canonical import Transformation
-from hgr_jax.core.fits import CopulaTransform, KBFit, is_dominant
+from hgr_jax.core.fits import CopulaTransform, KBFit, is_dominant, takes_one_value
 from hgr_jax.core.formulas import formula
 from hgr_jax.core.host.linalg import orthonormalise, top_singular_triples
 from hgr_jax.core.host.polynomials import (
@@ -72,8 +72,12 @@ class CategoryTransform(CopulaTransform):
     levels: tuple[str, ...] = dataclasses.field(metadata={"static": True})
     pooled: tuple[str, ...] = dataclasses.field(default=(), metadata={"static": True})
 
+    @takes_one_value
     def __call__(self, x: ArrayLike) -> Array:
-        """Return values ``(n,)`` at labels of the category, or at positions in its levels."""
+        """Return values ``(n,)`` at labels of the category, or at positions in its levels.
+
+        A scalar at one of them.
+        """
         host = None if isinstance(x, Array) else np.asarray(x)
         if host is None or host.dtype.kind not in "OUT" or host.ndim != 1:
             return super().__call__(x)

@@ -303,7 +303,7 @@ class MemorySums(PairSums):
 
     def refine(self, pairs: Integers) -> Floats:
         """Return HGR of pairs from all functions of ranks, on their own rows."""
-        return hgr_on_own_rows(self.features, pairs)
+        return refined_hgr(self.features, pairs)
 
     def error_sums(self, pairs: TilePairs) -> Floats:
         """Return `error_sums` over all rows."""
@@ -398,14 +398,19 @@ class MemoryTable(Table):
         return sums[first, second]
 
 
-def hgr_on_own_rows(features: Features, pairs: Integers) -> Floats:
-    """Return HGR of ``pairs (N, 2)`` by ranks among their own rows; NaN if these are too many."""
-    refined = np.full(len(pairs), np.nan)
+def refined_hgr(features: Features, pairs: Integers) -> Floats:
+    """Return `hgr_on_own_rows`; NaN if the rows of all pairs are too many, or columns are given."""
     if features.conditioning is not None or len(pairs) * features.rows > MAX_REFINED_ROWS:
-        return refined
+        return np.full(len(pairs), np.nan)
+    return hgr_on_own_rows(features, pairs)
+
+
+def hgr_on_own_rows(features: Features, pairs: Integers) -> Floats:
+    """Return HGR of ``pairs (N, 2)`` by ranks among the rows that each pair shares."""
+    value = np.full(len(pairs), np.nan)
     # Pairs with as many levels are solved together.
     counts = np.array([*[0] * features.n_numeric, *features.levels])[pairs]
-    for _, part in groups(counts[:, 0] * (1 + counts.max()) + counts[:, 1]):
+    for _, part in groups(counts[:, 0] * (1 + counts.max(initial=0)) + counts[:, 1]):
         shape = np.where(counts[part[0]] > 0, counts[part[0]], MOST_FUNCTIONS)
         m, available = np.zeros((*shape, len(part))), np.zeros((2, len(part)), np.intp)
         rows = np.empty(len(part))
@@ -421,8 +426,8 @@ def hgr_on_own_rows(features: Features, pairs: Integers) -> Floats:
             rows[place] = 1 / np.sum(fitted.shares**2)
         numbers = bool(counts[part[0], 0] == 0), bool(counts[part[0], 1] == 0)
         average, _ = hgr_of_moments(m, (available[0], available[1]), rows, numbers)
-        refined[part] = average.value
-    return refined
+        value[part] = average.value
+    return value
 
 
 def estimate_pairs(

@@ -1,12 +1,13 @@
 """HGR and the test of independence of many pairs of numbers, from the same products of functions.
 
-Two columns of a table in memory that are present in the same rows are estimated as by
-`hgr_jax.hgr` and tested as by `independence_test`: by ranks among these rows, from few cross
-moments (`products_of_pairs`): of the first 8 functions of both columns, of the first three
-functions of one with 16 of the other, and of the first function of one with 32 of the other.  Where
-larger blocks of moments may matter, HGR is estimated again from all of 32 functions.  Two binary
-columns have Fisher's exact test.  All other pairs are estimated and tested by ranks among the rows
-of each column, whose first 8 functions are made orthonormal on the rows of the pair.
+Two columns of a table in memory are estimated as by `hgr_jax.hgr` and tested as by
+`independence_test`: by ranks among the rows that they share, from few cross moments
+(`products_of_pairs`): of the first 8 functions of both columns, of the first three functions of one
+with 16 of the other, and of the first function of one with 32 of the other.  Where larger blocks of
+moments may matter, HGR is estimated again from all of 32 functions.  Two binary columns have
+Fisher's exact test.  All other pairs are estimated and tested by ranks among the rows of each
+column, whose first 8 functions are made orthonormal on the rows of the pair; a pair of a number and
+a category in memory is then estimated again by ranks among the rows that they share.
 """
 
 from __future__ import annotations
@@ -43,6 +44,7 @@ from hgr_jax.inference.independence import (
     top_values,
 )
 from hgr_jax.scanning.features import Estimates, chunks, groups
+from hgr_jax.scanning.memory import hgr_on_own_rows
 from hgr_jax.scanning.sums import sum_in_blocks
 from hgr_jax.scanning.table import Table
 
@@ -191,7 +193,7 @@ class _Lookup:
         codes = np.empty((len(columns[0].codes), len(chosen)), np.intp)
         levels = 0
         for place, column in enumerate(columns[c] for c in chosen):
-            key = -1 if column.of_levels is None else place
+            key = id(column.table)
             if key not in first_level:
                 part = np.zeros((len(column.linear), MOST_FUNCTIONS + 1), dtype)
                 part[:, : column.count], part[:, -1] = column.table.T, column.linear
@@ -264,6 +266,31 @@ class BlockStatistics(NamedTuple):
         return np.maximum(log_p, self.least_log_p)
 
 
+class _Moments(NamedTuple):
+    """Moments of pairs of numbers on the rows that they share.
+
+    Attributes:
+      places: ``(N,)``, positions of the pairs.
+      m: ``(32, 32, N)``, as of `products_of_pairs`.
+      spearman: ``(N,)``.
+      reliable, available, limit: ``(2, N)``, numbers of functions of both sides that are reliable,
+        that there are, and that an estimate of HGR uses.
+      share: ``(N,)``, effective rows, allowing for ties, as a share of the rows.
+      least_log_p: ``(N,)``, logarithms of the smallest possible p-values.
+      shared: ``(N,)``, numbers of rows.
+    """
+
+    places: Integers
+    m: Floats
+    spearman: Floats
+    reliable: Integers
+    available: Integers
+    limit: Integers
+    share: Floats
+    least_log_p: Floats
+    shared: Integers
+
+
 @dataclasses.dataclass
 class RankResults:
     """Estimates and tests of N pairs by ranks.
@@ -272,16 +299,20 @@ class RankResults:
       estimates: HGR.
       log_p: ``(N,)``, log p-values, NaN for pairs that need permutations, and without tests.
       exact: ``(N,)``, mask of Fisher's exact tests.
+      of_columns: ``(N,)``, mask of pairs whose columns lack different rows, and are ranked among
+        the rows of each column, not among those that they share.
     """
 
     estimates: Estimates
     log_p: Floats
     exact: NDArray[np.bool_]
+    of_columns: NDArray[np.bool_]
 
     @classmethod
     def none(cls, count: int) -> RankResults:
         """Return results of ``count`` pairs without any value."""
-        return cls(Estimates.none(count), np.full(count, np.nan), np.zeros(count, bool))
+        exact, of_columns = np.zeros((2, count), bool)
+        return cls(Estimates.none(count), np.full(count, np.nan), exact, of_columns)
 
 
 def estimate_by_ranks(
@@ -316,18 +347,36 @@ class _ByRanks:
         self._codes: dict[int, Integers] = {}
 
     def estimate_on_shared_rows(self, progress: Callable[[int], None]) -> None:
-        """Estimate and test the pairs of numbers whose columns have one pattern, in memory."""
+        """Estimate and test the pairs of numbers by ranks among the rows they share, in memory."""
         if not self.table.complete or self.in_ranks.conditioning is not None:
             return
-        chosen = np.flatnonzero(self.of_numbers)
-        one, other = self.table.features.patterns.index[self.pairs[chosen]].T
         statistics: list[BlockStatistics] = []
-        for pattern, places in groups(np.where(one == other, one, -1)):
-            if pattern >= 0:
-                statistics += self._with_one_pattern(chosen[places], pattern, progress)
+        refined: list[Integers] = []
+        waiting: list[_Moments] = []
+        chosen = np.flatnonzero(self.of_numbers)
+        for places, present in self._shared_rows(chosen):
+            for moments in self._moments(places, present):
+                waiting.append(moments)
+                if sum(len(each.places) for each in waiting) >= MOMENTS_AT_ONCE:
+                    self._solve(waiting, statistics, refined)
+                    waiting = []
+            progress(len(places))
+        if waiting:
+            self._solve(waiting, statistics, refined)
+        self._refine(np.concatenate([*refined, np.zeros(0, np.intp)]))
         if statistics:
             every = BlockStatistics.joined(statistics)
             self.results.log_p[every.places] = every.log_pvalues(self.rows[every.places])
+
+    def _shared_rows(self, places: Integers) -> Iterator[tuple[Integers, NDArray[np.bool_]]]:
+        """Yield parts of the pairs at ``places``, and the mask ``(n,)`` of the rows they share."""
+        patterns = self.table.features.patterns
+        count = patterns.present.shape[1]
+        one, other = patterns.index[self.pairs[places]].T
+        for both, part in groups(one * count + other):
+            first, second = (patterns.present[:, each] for each in divmod(both, count))
+            if np.sum(first & second) >= 2:
+                yield places[part], first & second
 
     def estimate_within_columns(self, progress: Callable[[int], None]) -> None:
         """Estimate the remaining pairs by ranks among each column's rows; test pairs of numbers."""
@@ -363,6 +412,8 @@ class _ByRanks:
         estimates.linear[:] = np.where(categories, estimates.value, lines.linear)
         estimates.pearson[:] = lines.pearson
         self.results.estimates.put(places, estimates)
+        one, other = sums.layout.patterns[self.pairs[places]].T
+        self._rank_shared_rows(places[~categories & (one != other) & estimates.varies])
         if not statistics:
             return
         every = BlockStatistics.joined(statistics)
@@ -372,18 +423,26 @@ class _ByRanks:
         sure &= (self.rows[part] >= MIN_TABULATED_ROWS) & (every.degrees > 0).all(axis=0)
         sure &= is_reliable(self.rows[part], shares)
         self.results.log_p[part[sure]] = log_p[sure]
-        if self.table.complete:
-            self._test_tables(part, columns)
 
-    def _test_tables(self, places: Integers, columns: dict[int, RankedColumn]) -> None:
-        """Test pairs of two columns of two values exactly, on the rows that they share."""
-        for place in places:
-            pair = self.pairs[place]
-            if all(c in columns and columns[c].is_binary for c in pair):
-                present = self.in_ranks.present(pair[0]) & self.in_ranks.present(pair[1])
-                ranked, weights = self._ranked(pair, present)
-                if weights is None and len(ranked[0].codes) >= 2:
-                    self._test_exactly(np.array([place]), ranked, np.array([[0, 1]]))
+    def _rank_shared_rows(self, places: Integers) -> None:
+        """Estimate pairs of columns that lack different rows by ranks among the rows they share.
+
+        In memory these are pairs of a number and a category; elsewhere pairs are marked.
+        """
+        estimates, features = self.results.estimates, self.in_ranks
+        if not self.table.complete or features.conditioning is not None:
+            self.results.of_columns[places] = True
+            return
+        estimates.value[places] = hgr_on_own_rows(features, self.pairs[places])
+        for group, present in self._shared_rows(places):
+            for place, (number, category) in zip(group, self.pairs[group], strict=True):
+                (ranked,), weights = self._ranked(np.array([number]), present)
+                codes = features.values(category)[present]
+                w = np.ones(len(codes)) if weights is None else weights
+                share = np.bincount(codes, w) / w.sum()
+                sums = np.bincount(codes, w * ranked.linear[ranked.codes]) / w.sum()
+                ratio = np.sum(sums**2 / np.where(share > 0, share, 1))
+                estimates.linear[place] = min(np.sqrt(ratio), 1)
 
     def _codes_of(self, column: int) -> Integers:
         """Return the levels ``(n,)`` of the ranks of a column, 0 where it is missing."""
@@ -404,21 +463,19 @@ class _ByRanks:
             weights = weights[present].astype(np.float64)
             weights = weights if np.ptp(weights) else None
         rows = slice(None) if present.all() else present
-        return ranked_columns([self._codes_of(int(c))[rows] for c in columns], weights), weights
+        ranked = ranked_columns([self._codes_of(int(c))[rows] for c in columns], weights)
+        return [column.in_cells() for column in ranked], weights
 
     def _ranked_within(self, column: int) -> RankedColumn | None:
         """Rank a column among its own rows; None if there are fewer than two."""
         present = self.in_ranks.present(column)
         return self._ranked(np.array([column]), present)[0][0] if present.sum() >= 2 else None
 
-    def _with_one_pattern(
-        self, group: Integers, pattern: int, progress: Callable[[int], None]
-    ) -> Iterator[BlockStatistics]:
-        """Estimate pairs with one pattern, and yield the statistics of their tests.
+    def _moments(self, group: Integers, present: NDArray[np.bool_]) -> Iterator[_Moments]:
+        """Yield the moments of pairs on the rows that they share.
 
         Two columns of two values are tested exactly.
         """
-        present = self.table.features.patterns.present[:, pattern]
         used, local = np.unique(self.pairs[group], return_inverse=True)
         pairs = local.reshape(-1, 2)
         columns, weights = self._ranked(used, present)
@@ -427,61 +484,81 @@ class _ByRanks:
             return
         if weights is None and self.tested:
             self._test_exactly(group, columns, pairs)
-        reliable, available = (
+        reliable, available, limit = (
             np.array(each)[pairs].T
-            for each in ([c.reliable for c in columns], [c.count for c in columns])
+            for each in (
+                [c.reliable for c in columns],
+                [c.count for c in columns],
+                [c.available(self.rows[group[0]]) for c in columns],
+            )
         )
-        law: NDArray[np.bool_] = (reliable > 0).all(axis=0) & (
-            self.rows[group] >= MIN_TABULATED_ROWS
-        )
-        law &= np.isnan(self.results.log_p[group]) & self.tested
         share = np.array([column.effective_share for column in columns])[pairs].prod(axis=1)
         orders = np.array([column.log_orders for column in columns])[pairs].max(axis=1)
         least = orders - special.gammaln(count + 1)
-        limit = np.array([c.available(self.rows[group[0]]) for c in columns])[pairs].T
-        every, blocks = np.arange(len(group)), blocks_of_scan()
-        in_test = [[*zip(blocks.rows, blocks.columns, strict=True)].index(b) for b in BLOCKS]
-        shorter, longer = (each(blocks.rows, blocks.columns) for each in (np.minimum, np.maximum))
-        at_edge = longer == np.where(shorter > THIN, OF_BOTH, OF_FEW)
-        refined: list[Integers] = []
-        for part, m, spearman in products_of_pairs(
-            columns, pairs, weights, every, self.in_ranks.x.dtype
-        ):
-            rows = self.rows[group[part]]
-            squares = block_squares(leading(m, *limit[:, part]), blocks)
-            average = average_of_blocks(squares, blocks, rows, (limit[0, part], limit[1, part]))
-            self._put(group[part], average.value, available[:, part], spearman, count)
-            more = average.weights[at_edge].sum(axis=0) > MAX_WEIGHT_AT_EDGE
-            refined.append(part[more & (limit[:, part] > OF_BOTH).any(axis=0)])
-            progress(len(part))
-            by_law = law[part]
-            part, values = part[by_law], np.sqrt(squares[in_test][:, by_law])
-            if (reliable[:, part] != limit[:, part]).any():
-                values = top_values(leading(m[..., by_law], *reliable[:, part]))
-            effective = self.rows[group[part]] * share[part]
-            yield BlockStatistics(group[part], values, reliable[:, part], effective, least[part])
-        places = np.concatenate([*refined, np.zeros(0, np.intp)])
-        for part, m in all_products(columns, pairs, weights, places, self.in_ranks.x.dtype):
-            blocks = Blocks.within(MOST_FUNCTIONS, MOST_FUNCTIONS)
-            rows = self.rows[group[part]]
-            squares = block_squares(leading(m, *limit[:, part]), blocks)
-            average = average_of_blocks(squares, blocks, rows, (limit[0, part], limit[1, part]))
-            self.results.estimates.value[group[part]] = average.value
+        every, dtype = np.arange(len(group)), self.in_ranks.x.dtype
+        for part, m, spearman in products_of_pairs(columns, pairs, weights, every, dtype):
+            sizes = reliable[:, part], available[:, part], limit[:, part]
+            rows = np.full(len(part), count)
+            yield _Moments(group[part], m, spearman, *sizes, share[part], least[part], rows)
 
-    def _put(
-        self, places: Integers, value: Floats, available: Integers, spearman: Floats, count: int
+    def _solve(
+        self,
+        waiting: Sequence[_Moments],
+        statistics: list[BlockStatistics],
+        refined: list[Integers],
     ) -> None:
-        """Store HGR of some pairs with ``count`` rows, and |Spearman|."""
-        estimates = self.results.estimates
-        varies = (available > 0).all(axis=0)
+        """Estimate pairs from their moments.
+
+        Adds the statistics of their tests to ``statistics``, and to ``refined`` the places of pairs
+        where larger blocks of moments may matter.
+        """
+        # Small problems are solved together: a call costs as much as some hundred of them.
+        each = _Moments(*(np.concatenate(parts, axis=-1) for parts in zip(*waiting, strict=True)))
+        blocks, places, limit = blocks_of_scan(), each.places, each.limit
+        in_test = [[*zip(blocks.rows, blocks.columns, strict=True)].index(b) for b in BLOCKS]
+        shorter, longer = (f(blocks.rows, blocks.columns) for f in (np.minimum, np.maximum))
+        at_edge = longer == np.where(shorter > THIN, OF_BOTH, OF_FEW)
+        squares = block_squares(leading(each.m, *limit), blocks)
+        average = average_of_blocks(squares, blocks, self.rows[places], (limit[0], limit[1]))
+        self._put(each, average.value)
+        more = average.weights[at_edge].sum(axis=0) > MAX_WEIGHT_AT_EDGE
+        refined.append(places[more & (limit > OF_BOTH).any(axis=0)])
+        law = (each.reliable > 0).all(axis=0) & (self.rows[places] >= MIN_TABULATED_ROWS)
+        law &= np.isnan(self.results.log_p[places]) & self.tested
+        reliable, values = each.reliable[:, law], np.sqrt(squares[in_test][:, law])
+        if (each.reliable != limit).any():
+            values = top_values(leading(each.m[..., law], *reliable))
+        effective = self.rows[places[law]] * each.share[law]
+        statistics.append(
+            BlockStatistics(places[law], values, reliable, effective, each.least_log_p[law])
+        )
+
+    def _refine(self, places: Integers) -> None:
+        """Estimate HGR of pairs of numbers again, from all of their moments."""
+        blocks = Blocks.within(MOST_FUNCTIONS, MOST_FUNCTIONS)
+        for group, present in self._shared_rows(places):
+            used, local = np.unique(self.pairs[group], return_inverse=True)
+            pairs, every = local.reshape(-1, 2), np.arange(len(group))
+            columns, weights = self._ranked(used, present)
+            limit = np.array([c.available(self.rows[group[0]]) for c in columns])[pairs].T
+            for part, m in all_products(columns, pairs, weights, every, self.in_ranks.x.dtype):
+                squares = block_squares(leading(m, *limit[:, part]), blocks)
+                sizes = limit[0, part], limit[1, part]
+                average = average_of_blocks(squares, blocks, self.rows[group[part]], sizes)
+                self.results.estimates.value[group[part]] = average.value
+
+    def _put(self, each: _Moments, value: Floats) -> None:
+        """Store HGR of some pairs, and |Spearman|."""
+        estimates, places = self.results.estimates, each.places
+        varies = (each.available > 0).all(axis=0)
         estimates.value[places] = np.where(varies, value, np.nan)
-        linear = np.where(varies, np.minimum(np.abs(spearman), 1), np.nan)
+        linear = np.where(varies, np.minimum(np.abs(each.spearman), 1), np.nan)
         estimates.linear[places] = estimates.pearson[places] = linear
         flips = self.table.pairs[places, 0] > self.table.pairs[places, 1]
         kernels = self.table.kernels.of_rank_functions()
-        degrees = np.minimum(available.T, min(kernels.h, kernels.k))
+        degrees = np.minimum(each.available.T, min(kernels.h, kernels.k))
         estimates.degrees[places] = np.where(flips[:, None], degrees[:, ::-1], degrees)
-        estimates.rows[places], estimates.pivot[places] = count, 1
+        estimates.rows[places], estimates.pivot[places] = each.shared, 1
         self.estimated[places] = True
 
     def _test_exactly(self, group: Integers, columns: list[RankedColumn], pairs: Integers) -> None:

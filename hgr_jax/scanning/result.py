@@ -292,6 +292,8 @@ class Scan:
       rank_correlation: HGR, of ranks (`hgr_jax.hgr`), which is `correlation` of ``"hgr"``; NaN for
         a scan of another measure without p-values, and for measures that are functions.
       pearson, spearman: |Pearson| and, with `rank_correlation`, |Spearman|; NaN with a category.
+        Where two columns lack different rows, ranks are those among the rows that they share, but
+        of a table that is read batch by batch and with given columns: a note says so.
       rank_linear: the monotone part of `rank_correlation`: |Spearman| of two numbers, the
         correlation ratio of the ranks of a number and a category, `rank_correlation` of two
         categories.

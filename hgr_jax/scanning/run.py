@@ -13,6 +13,7 @@ from numpy.typing import NDArray
 
 from hgr_jax._arrays import Floats
 from hgr_jax._progress import progress_bar
+from hgr_jax._texts import counted
 from hgr_jax.core.ranks import LEAST_ROWS
 from hgr_jax.inference.dependent_rows import TOO_SLOW, RowDesign
 from hgr_jax.inference.intervals import adjust, corrected_on_host
@@ -83,6 +84,7 @@ def examine(table: Table) -> Examined:
         values = dataclasses.replace(of_ranks, pearson=values.pearson, linear=values.linear)
         well_conditioned[:] = True  # whatever the values are, ranks are
     _note_conditioning(table, values, well_conditioned, notes)
+    _note_ranks_of_columns(table, by_ranks.of_columns, notes)
     if request.measure.function is None:
         _note_constants(table, values, notes)
         _note_same_values(table, values, notes)
@@ -140,6 +142,20 @@ def _note_conditioning(
                 " functions are ill conditioned: no value; scan these two in memory"
             )
             add_note(notes, columns.names[first], remark)
+
+
+def _note_ranks_of_columns(
+    table: Table, of_columns: NDArray[np.bool_], notes: dict[str, str]
+) -> None:
+    """Note how many pairs have values of ranks that are not of the rows that they share."""
+    count = int(of_columns.sum())
+    if count:
+        advice = "" if table.complete else "; a scan in memory ranks these"
+        remark = (
+            f"HGR and |Spearman| of {counted(count, 'pair')} are approximate: columns are ranked"
+            f" among all rows where they are present, not among those that a pair shares{advice}"
+        )
+        add_note(notes, "missing values", remark)
 
 
 def _note_constants(table: Table, values: Estimates, notes: dict[str, str]) -> None:

@@ -1,7 +1,7 @@
 """How much memory a scan takes, and whether it is there.
 
     bytes = 105 p^2 + (290 + 170 tested) N + (40, with missing values 80) n p
-            + 110 MB (with missing values 0.7 MB p more)
+            + 110 MB (with missing values 0.13 MB p more)
 
 for N pairs of p columns and n rows: the matrices of the result, the pairs while they are estimated
 and tested, the columns, and the programs and buffers of all scans.  All but the first were measured
@@ -31,7 +31,7 @@ PAIR, TEST = 290, 170
 VALUE, VALUE_WITH_GAPS = 40, 80
 """Bytes of a value of the table, and of one of a table with missing values."""
 
-BASE, COLUMN_WITH_GAPS = 110_000_000, 700_000
+BASE, COLUMN_WITH_GAPS = 110_000_000, 130_000
 """Bytes of a scan of any size, and of a column of a table with missing values."""
 
 

