@@ -86,6 +86,7 @@ bench: $(VENV)/ready-dev
 	$(BIN)/python -m bench.wide --write
 	$(BIN)/python -m bench.calibration --write
 	$(BIN)/python -m bench.power --write
+	$(BIN)/python -m bench.conditional --write
 	$(BIN)/python -m bench.training --write
 	$(BIN)/python -m bench.torch_overhead --write
 	$(BIN)/python -m bench.compile --write
