@@ -22,7 +22,7 @@ from hgr_jax import independence_test, scan
 from hgr_jax.core.host import ranks as host_ranks
 from hgr_jax.core.host.ranks import BLOCKS, RankedColumn
 from hgr_jax.inference import IndependenceTest, roys_root
-from hgr_jax.inference.independence import (
+from hgr_jax.inference.rank_law import (
     combined_pvalues,
     cross_moments,
     fisher_log_pvalues,

@@ -1,21 +1,8 @@
-"""A test of independence by ranks that chooses the degrees itself, and its law.
+"""Tests of independence, and of independence given other variables, of two variables.
 
-A pair whose ranks have orthonormal functions f and g has the matrix M = mean of f g^T.  Under
-independence the top singular value of any leading block of it follows the law of Roy's largest
-root.  Small blocks find plain relations with few rows; long and narrow ones find relations that
-oscillate in one variable.  So several blocks are tested at once:
-
-    T = mean over the blocks of tan((1/2 - p) pi),      P = 1/2 - arctan(T) / pi
-
-* `independence_test`: the test of one pair, and `ConditionalTests`, of a table, given other
-  variables (`conditional` has the residuals);
-* `cross_moments`, `combined`: the matrix M, and one p-value of all blocks;
-* `log_probability`: the law of that p-value, which depends on the number of rows alone, from a
-  table of simulations; beyond the table log P(P <= p) is a line in log p;
-* `fisher_log_pvalues`: the exact law of two variables of two values.
-
-Source: Liu & Xie, "Cauchy combination test: a powerful test with analytic p-value calculation
-under arbitrary dependency structures" (2020).
+* `independence_test`: by the law of ranks (`rank_law`), by permutations, by shifts of series and
+  within groups (`dependent_rows`), or given other variables (`conditional`);
+* `ConditionalTests`: many tests given other variables in one table.
 """
 
 from __future__ import annotations
@@ -26,16 +13,14 @@ import math
 import operator
 import warnings
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
 import jax
 import numpy as np
 import numpy.typing as npt
 from jax import Array
-from scipy import special
 
-from hgr_jax._arrays import Floats, Integers
+from hgr_jax._arrays import Floats
 from hgr_jax._checks import (
     as_given,
     as_host_weights,
@@ -49,9 +34,7 @@ from hgr_jax._checks import (
     rows_at,
 )
 from hgr_jax._texts import near_matches
-from hgr_jax.core.host.linalg import top_singular_values
 from hgr_jax.core.host.ranks import (
-    BLOCKS,
     RankedColumn,
     effective_row_count,
 )
@@ -73,7 +56,15 @@ from hgr_jax.inference.dependent_rows import (
 )
 from hgr_jax.inference.explained import is_explained, polynomials_given
 from hgr_jax.inference.permutation import host_generator, orders
-from hgr_jax.inference.roys_root.law import log_survival_of_many
+from hgr_jax.inference.rank_law import (
+    MIN_TABULATED_ROWS,
+    Combined,
+    cauchy_log_pvalue,
+    combined_pvalues,
+    cross_moments,
+    fisher_log_pvalues,
+    log_probability,
+)
 from hgr_jax.tables.levels import Category
 
 OF_EXPLAINED, OF_RESIDUALS = "explained", "residuals"
@@ -467,10 +458,6 @@ def _exceedances(null: Floats, log_p: float) -> npt.NDArray[np.bool_]:
     return null <= log_p * (1 - 1e-6)  # for rounding and interpolation
 
 
-LARGEST_PVALUE = 0.99
-"""Bound on the p-value of a block in the mean: one near 1 would outweigh the others."""
-
-
 class ConditionalTests:
     """Tests of conditional independence in one table: what belongs to a column is computed once.
 
@@ -639,7 +626,7 @@ class ConditionalTests:
         a, b = (self._residuals(column, given) for column in (x, y))
         found = compare_residuals(a, b, self._conditioning(given))
         log_p = np.log(np.maximum(found.pvalues, 1e-300))[:, None]
-        pvalue = float(np.exp(_combined_log_p(log_p, np.array([len(log_p)]))[0]))
+        pvalue = float(np.exp(cauchy_log_pvalue(log_p, np.array([len(log_p)]))[0]))
         rows = effective_row_count(self._rows, self._weights)
         return IndependenceTest(
             found.correlation,
@@ -649,173 +636,3 @@ class ConditionalTests:
             math.sqrt(2 / (math.pi * rows)),
             explained=(max(1 - a.share, 0.0), max(1 - b.share, 0.0)),
         )
-
-
-class Combined(NamedTuple):
-    """The p-value of all blocks together, of N pairs, and the block with the smallest p-value.
-
-    Attributes:
-      log_p: ``(N,)``, logarithm of the p-value of all blocks.
-      degrees: ``(2, N)``, number of functions of both sides in the block.
-      values: ``(N,)``, top singular value of the block.
-    """
-
-    log_p: Floats
-    degrees: Integers
-    values: Floats
-
-
-def cross_moments(f: Floats, g: Floats, share: Floats | None = None) -> Floats:
-    """Return the moments M ``(h, k, N)`` of ``f (h, n)`` and ``g (k, N, n)``, 0 outside blocks.
-
-    ``share (n,)`` are weights of sum 1.
-    """
-    (h, rows), (k, count, _) = f.shape, g.shape
-    scaled = f / rows if share is None else f * share
-    m = np.zeros((h, k, count))
-    for i, j in BLOCKS:
-        products = scaled[:i] @ g[:j].reshape(-1, rows).T
-        m[:i, :j] = products.reshape(len(products), -1, count)
-    return m
-
-
-def top_values(m: Floats) -> Floats:
-    """Return the top singular value of each block ``(blocks, N)`` of moments ``(h, k, N)``."""
-    return np.minimum([top_singular_values(m[:h, :k]) for h, k in BLOCKS], 1)
-
-
-def combined_pvalues(m: Floats, rows: npt.ArrayLike) -> Combined:
-    """Return `combined` of pairs with moments ``(h, k, N)``."""
-    return combined(top_values(m), rows, np.array([[m.shape[0]], [m.shape[1]]]))
-
-
-def combined(values: Floats, rows: npt.ArrayLike, degrees: Integers) -> Combined:
-    """Combine the p-values of `top_values` ``(blocks, N)`` to one p-value for each pair.
-
-    ``rows`` is ``(N,)`` or a number; ``degrees``, ``(2, N)`` or ``(2, 1)``, are the numbers of
-    functions of the two sides.
-    """
-    limits = np.minimum(np.array(BLOCKS).T[:, :, None], degrees[:, None])
-    # With few functions, blocks that are the same count once.
-    new = np.stack(
-        [
-            ~(limits[:, :i] == limits[:, i : i + 1]).all(axis=0).any(axis=0)
-            for i in range(len(BLOCKS))
-        ]
-    )
-    log_p = np.where(new, log_survival_of_many(values, rows, *limits), np.inf)
-    best = np.argmin(log_p, axis=0)
-    each = np.arange(values.shape[1])
-    limits = np.broadcast_to(limits, (2, *log_p.shape))
-    return Combined(
-        _combined_log_p(log_p, new.sum(axis=0)), limits[:, best, each], values[best, each]
-    )
-
-
-def _combined_log_p(log_p: Floats, count: Integers) -> Floats:
-    """Return log P (see the module) of the ``count (N,)`` finite p-values in ``(blocks, N)``."""
-    least = np.min(log_p, axis=0)
-    p = np.exp(np.clip(log_p, -30, np.log(LARGEST_PVALUE)))
-    mean = np.sum(np.where(log_p < np.inf, 1 / np.tan(np.pi * p), 0), axis=0) / count
-    near = np.arctan2(1, mean) / np.pi  # 1/2 - arctan(T) / pi, without cancellation
-    with np.errstate(divide="ignore", invalid="ignore"):
-        tail = np.log(np.sum(np.exp(least - log_p), axis=0))
-    far = least + np.log(count) - np.where(np.isfinite(least), tail, 0)
-    return np.where(least > -25, np.log(near), far)
-
-
-LEVELS = np.array(
-    [
-        *(0.5, 0.3, 0.2, 0.1, 0.05, 0.02, 0.01, 3e-3, 1e-3),
-        *(3e-4, 1e-4, 3e-5, 1e-5, 3e-6, 1e-6, 3e-7),
-    ]
-)
-"""Levels of the table, whose last line has so many rows that the cross moments are Gaussian."""
-
-TABLE = Path(__file__).with_name("_rank_law.csv")
-"""Written by ``python -m bench.rank_law --write``."""
-
-MIN_TABULATED_ROWS = 20
-"""Smallest number of rows in the table."""
-
-TAIL = slice(-5, None)
-"""Levels that the tail below the smallest level is fitted to."""
-
-
-@functools.cache
-def _table() -> tuple[Floats, Floats]:
-    """Return rising reciprocals of the numbers of rows, and log probabilities of the levels."""
-    table = np.loadtxt(TABLE, delimiter=",", skiprows=1)[::-1]
-    return 1 / table[:, 0], np.log(table[:, 1:])
-
-
-def log_probability(log_p: Floats, rows: npt.ArrayLike) -> Floats:
-    """Return log P(combined p-value <= ``exp(log_p)``) for ``rows`` >= 20, a number or ``(N,)``."""
-    reciprocals, logs = _table()
-    rows = np.asarray(rows, np.float64)
-    law = np.stack([np.interp(1 / rows, reciprocals, column) for column in logs.T])
-    levels = np.log(LEVELS)
-    # Between two levels a line; above the largest the line to P = 1.
-    inside = np.clip(log_p, levels[-1], levels[0])
-    i = np.clip(np.searchsorted(-levels, -inside, side="right"), 1, len(levels) - 1)
-    at = law[:, None] if law.ndim == 1 else law
-    each = np.zeros(1, np.intp) if law.ndim == 1 else np.arange(law.shape[1])
-    low, high = at[i - 1, each], at[i, each]
-    interpolated = low + (high - low) * (inside - levels[i - 1]) / (levels[i] - levels[i - 1])
-    far = levels[TAIL] - levels[TAIL].mean()
-    slope = np.minimum(np.tensordot(far, law[TAIL], 1) / np.sum(far**2), 1)
-    with np.errstate(invalid="ignore"):
-        interpolated = np.where(
-            log_p < levels[-1], law[-1] + slope * (log_p - levels[-1]), interpolated
-        )
-    interpolated = np.where(
-        log_p > levels[0], np.clip(log_p / levels[0], 0, 1) * law[0], interpolated
-    )
-    # No order of the ranks is rarer than this.
-    return np.maximum(interpolated, -special.gammaln(rows + 1))
-
-
-def fisher_log_pvalues(rows: Any, both: Any, ones: Any, others: Any) -> Floats:
-    """Return logarithms of Fisher's two-sided p-values of 2 x 2 tables, of counts that broadcast.
-
-    A p-value is the probability, given the margins, that ``both`` is at least as far from its
-    expectation.  ``ones`` and ``others`` count the rows where the first, and the second, is 1.
-    """
-    both, ones, others = (np.asarray(counts, np.int64) for counts in (both, ones, others))
-    # In integers, as counts on either side may be equally far.
-    return two_sided_log_tails(rows, np.abs(both * rows - ones * others), ones, others)
-
-
-def two_sided_log_tails(rows: Any, far: Any, ones: Any, others: Any) -> Floats:
-    """Return log P(|rows both - ones others| >= far), given the margins of 2 x 2 tables."""
-    expected = ones * others
-    above, below = -((-expected - far) // rows), (expected - far) // rows
-    upper = _log_upper_tail(rows, above, ones, others)
-    # A low count of both is a high count of the second without the first.
-    lower = _log_upper_tail(rows, others - below, rows - ones, others)
-    return np.minimum(np.logaddexp(upper, lower), 0)
-
-
-def _log_upper_tail(rows: Any, least: Any, ones: Any, others: Any) -> Floats:
-    """Return log P(both >= least), for a ``least`` not below the expectation."""
-    largest = np.minimum(ones, others)
-    possible = least <= largest
-    count = np.minimum(least, largest).astype(np.float64)
-    neither = rows - ones - others + count
-    log_p = (
-        _log_choices(ones, count)
-        + _log_choices(rows - ones, others - count)
-        - _log_choices(rows, others)
-    )
-    total, term = np.ones(count.shape), np.ones(count.shape)
-    while (term > total * 1e-17).any():
-        term *= (ones - count) * (others - count) / ((count + 1) * (neither + 1))
-        total += term
-        count += 1
-        neither += 1
-    return np.where(possible, log_p + np.log(total), -np.inf)
-
-
-def _log_choices(n: Any, k: Any) -> Floats:
-    log_count = special.gammaln(n + 1.0) - special.gammaln(k + 1.0) - special.gammaln(n - k + 1.0)
-    return np.asarray(log_count)

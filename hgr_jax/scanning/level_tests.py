@@ -19,13 +19,15 @@ from numpy.typing import NDArray
 from hgr_jax._arrays import Floats, Integers
 from hgr_jax.core.host.ranks import RankedColumn
 from hgr_jax.inference import roys_root
-from hgr_jax.inference.independence import fisher_log_pvalues
 from hgr_jax.inference.level_tables import (
     LevelPair,
     functions_of_counts,
     log_pvalue_of_all_tables,
     log_pvalues,
     log_tail_of_merged_levels,
+)
+from hgr_jax.inference.rank_law import (
+    fisher_log_pvalues,
 )
 from hgr_jax.inference.roys_root.law import (
     ColumnMoments,

@@ -36,7 +36,7 @@ from hgr_jax.core.host.ranks import (
     ranked_columns,
 )
 from hgr_jax.core.ranks import LEAST_ROWS, THIN, Blocks, average_of_blocks
-from hgr_jax.inference.independence import (
+from hgr_jax.inference.rank_law import (
     MIN_TABULATED_ROWS,
     combined,
     fisher_log_pvalues,

@@ -18,7 +18,9 @@ from numpy.typing import NDArray
 from hgr_jax._arrays import Floats, Integers
 from hgr_jax.core.host.linalg import memberships, top_correlations
 from hgr_jax.core.host.polynomials import polynomials_at
-from hgr_jax.inference.independence import ConditionalTests
+from hgr_jax.inference.independence import (
+    ConditionalTests,
+)
 from hgr_jax.scanning.features import Features, within_range
 from hgr_jax.scanning.memory import MemorySums
 from hgr_jax.scanning.residuals import GivenColumns

@@ -22,7 +22,7 @@ from scipy import special
 from hgr_jax._arrays import Floats, Integers
 from hgr_jax.core.host.ranks import BLOCKS, MOST_FUNCTIONS, OF_FEW, RankedColumn, untied
 from hgr_jax.core.rows import jitted
-from hgr_jax.inference.independence import (
+from hgr_jax.inference.rank_law import (
     LARGEST_PVALUE,
     MIN_TABULATED_ROWS,
     log_probability,
@@ -204,7 +204,7 @@ def _with_more(total: Products, f: Array, g: Array) -> Products:
 def combined_log_p(
     products: Products, rows: Array, h: Array, k: Array, which: Array, tables: Array, last: Array
 ) -> Array:
-    """Return ``log_p (s, s)`` of `hgr_jax.inference.independence.combined`, of counts ``(s,)``."""
+    """Return ``log_p (s, s)`` of `hgr_jax.inference.rank_law.combined`, of counts ``(s,)``."""
     laws = which[h[:, None], k[None, :]]
     products = Products(*(each / rows for each in products))
     log_p = jnp.stack(
