@@ -1,8 +1,9 @@
-"""The law of the combined p-value of blocks of ranks: the table of `inference.independence`.
+"""The law of the combined p-value of blocks of ranks: the table of `inference.rank_law`.
 
 ``python -m bench.rank_law [--quick] [--write]`` permutes ranks without ties, and counts how often
 the combined p-value of two of them is at most each of a few values.  ``--write`` keeps the counts
-as the table from which `hgr_jax.independence_test` takes its p-values.  ``--tail`` follows the law
+as the table from which `hgr_jax.independence_test` takes its p-values; small levels of many rows,
+which few pairs reach, are smoothed.  ``--tail`` follows the law
 down to 1e-13 instead, where no counts reach: of 400 orders those below a p-value are kept, copied
 and shuffled a little, and so on from p-value to p-value (multilevel splitting).
 """
@@ -50,6 +51,9 @@ ROWS |= dict.fromkeys([200, 350, 700, 1500, MANY], 150_000_000)
 
 ENOUGH = 50
 """Times that a level must be reached: rarer ones have the ratio of the last that is."""
+
+SMOOTH_ROWS, SMOOTH_LEVEL = 200, 1e-3
+"""Number of rows from which on, and level down from which, the ratios are smoothed."""
 
 SIDE = 512
 """Permutations of a part: all pairs of two parts are looked at, any two of which are independent
@@ -100,6 +104,26 @@ def _of_normal_moments(key: Array) -> Products:
     return Products(wide, tall, normal(SIDE, SIDE), far, backward)
 
 
+def smoothed(rows: Floats, shares: Floats) -> Floats:
+    """Return shares ``(rows, levels)`` with smooth ratios to small levels for many rows.
+
+    The logarithm of the ratio is fitted by ``(1, 1/n) x (1, log p, log^2 p)``, each share weighted
+    by the number of pairs that reached it: that leaves residuals of the size of chance.
+    """
+    i, j = np.ix_(rows >= SMOOTH_ROWS, LEVELS <= SMOOTH_LEVEL)
+    pairs = np.array([ROWS[int(n)] for n in rows[i[:, 0]]])[:, None]
+    inverse = np.broadcast_to(SMOOTH_ROWS / rows[i], (i.size, j.size))
+    depth = np.broadcast_to(np.log10(LEVELS[j]) + 4.5, inverse.shape)
+    basis = np.stack([inverse**a * depth**b for a in range(2) for b in range(3)], axis=-1)
+    root = np.sqrt(shares[i, j] * pairs)[..., None]
+    ratios = np.log(shares[i, j] / LEVELS[j])[..., None]
+    size = basis.shape[-1]
+    fitted, *_ = np.linalg.lstsq((basis * root).reshape(-1, size), (ratios * root).ravel())
+    result = shares.copy()
+    result[i, j] = LEVELS[j] * np.exp(basis @ fitted)
+    return result
+
+
 POPULATION, KEPT_SHARE, SHUFFLES = 400, 0.3, 40
 """Of the splitting: number of orders, share of them that is kept, shuffles between two levels."""
 
@@ -133,6 +157,14 @@ def tail(rows: int, least: float = 1e-13) -> Iterator[tuple[float, float]]:
             orders[stays], found[stays] = moved[stays], moved_to[stays]
 
 
+def write_table(rows: Floats, shares: Floats) -> None:
+    """Write the table, with smooth ratios."""
+    lines = [",".join(["rows", *(f"{level:g}" for level in LEVELS)])]
+    for n, line in zip(rows, smoothed(rows, shares), strict=True):
+        lines.append(",".join([f"{n:.0f}", *(f"{share:.4g}" for share in line)]))
+    TABLE.write_text("\n".join(lines) + "\n")
+
+
 def main(argv: list[str] | None = None) -> int:
     """Print how much each level is exceeded; with --write, keep the table."""
     parser = bench_parser("rank_law", __doc__, quick="few pairs of 50 rows")
@@ -148,7 +180,7 @@ def main(argv: list[str] | None = None) -> int:
                 ([f"{n}", f"{law:.1e}", f"{p:.1e}"] for law, p in of_tail),
             )
         return 0
-    lines = [",".join(["rows", *(f"{level:g}" for level in LEVELS)])]
+    table: dict[int, Floats] = {}
 
     def rows() -> Iterator[list[str]]:
         for n, least in {50: 1}.items() if options.quick else ROWS.items():
@@ -160,12 +192,12 @@ def main(argv: list[str] | None = None) -> int:
             known = max(1, int(np.sum(reached >= ENOUGH)))
             shares = reached / count
             shares[known:] = LEVELS[known:] * shares[known - 1] / LEVELS[known - 1]
-            lines.append(",".join([str(n), *(f"{share:.4g}" for share in shares)]))
+            table[n] = shares
             yield [f"{n:,}" if n < MANY else "many", *(f"{x:.2f}" for x in shares / LEVELS)]
 
     report.table(("rows", *(f"at {level:g}" for level in LEVELS)), rows())
     if options.write and not options.quick:
-        TABLE.write_text("\n".join(lines) + "\n")
+        write_table(np.array([*table], float), np.array([*table.values()]))
         report.keep("rank_law")
     return 0
 

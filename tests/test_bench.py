@@ -235,6 +235,18 @@ def test_power_knows_the_interdependence_score() -> None:
     assert power.interdependence(coin, np.repeat([0.0, 1.0], 40)) == pytest.approx(0, abs=1e-12)
 
 
+def test_the_table_of_ranks_is_smooth_for_many_rows() -> None:
+    table = np.loadtxt(rank_law.TABLE, delimiter=",", skiprows=1)
+    rows, shares = table[:, 0], table[:, 1:]
+    np.testing.assert_allclose(rank_law.smoothed(rows, shares), shares, rtol=2e-3)
+    ratios = shares / rank_law.LEVELS
+    assert (np.diff(ratios[:, rank_law.LEVELS <= 1e-4], axis=0) < 0).all()
+    noisy = shares * np.exp(0.1 * np.random.default_rng(0).standard_normal(shares.shape))
+    again = rank_law.smoothed(rows, noisy)
+    np.testing.assert_array_equal(again[:5], noisy[:5])
+    assert np.abs(np.log(again / shares))[5:, -5:].mean() < 0.06
+
+
 def test_calibration_quick(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:

@@ -71,7 +71,7 @@ OF_EXPLAINED, OF_RESIDUALS = "explained", "residuals"
 """Sources of the p-value 1 of a variable that is a function of the given ones, and of others given
 variables."""
 
-MAX_SHARE_EXPLAINED = 0.2
+MAX_SHARE_EXPLAINED = 0.1
 """Share of the variance of ranks that a regression leaves, above which no function is sought."""
 
 LEAST_GIVEN_ROWS = 10
