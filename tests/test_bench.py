@@ -261,7 +261,7 @@ def test_calibration_quick(
         assert 2.5 < float(row[4].rstrip("%")) < 8
     assert "| linear | " in printed
     assert "| weights, lognormal | 80 | permutation | " in printed
-    assert "| given c, a = c + e | 80 | signs | " in printed
+    assert "| given c, a = c + e | 80 | residuals | " in printed
 
 
 def test_every_measure_is_timed() -> None:

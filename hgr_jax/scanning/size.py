@@ -31,7 +31,7 @@ PAIR, TEST = 290, 170
 VALUE, VALUE_WITH_GAPS = 40, 80
 """Bytes of a value of the table, and of one of a table with missing values."""
 
-BASE, COLUMN_WITH_GAPS = 110_000_000, 130_000
+BASE, COLUMN_WITH_GAPS = 110_000_000, 70_000
 """Bytes of a scan of any size, and of a column of a table with missing values."""
 
 
