@@ -198,7 +198,8 @@ def independence(report: MarkdownReport, quick: bool) -> bool:
                 tests.append(hgr_jax.independence_test(a, b, permutations=999, **options))
             pvalues = np.array([test.pvalue for test in tests])
             rates = {level: float((pvalues <= level).mean()) for level in BOUNDS}
-            holds = within(rates, BOUNDS, repeats)
+            # Given other variables, too few rejections are no fault of the level.
+            holds = within(rates, BOUNDS, repeats, only_upper="given" in options)
             source, _ = collections.Counter(test.source for test in tests).most_common(1)[0]
             yield [name, f"{rows:,}", source, *(f"{rate:.2%}" for rate in rates.values())], holds
 
