@@ -317,7 +317,7 @@ def compare_residuals(
     top = int(np.argmax(np.abs(z[: len(i)])))
     norms = [np.sqrt((side.values**2) @ given.shares) for side in (a, b)]
     scale = max(norms[0][i[top]] * norms[1][j[top]], 1e-300)
-    correlation = min(abs(float(products[top].mean())) / scale, 1.0)
+    correlation = float(min(abs(products[top].mean()) / scale, 1.0))
     places = int(a.places[i[top]]), int(b.places[j[top]])
     return ResidualTest(np.array(pvalues), correlation, places)
 
