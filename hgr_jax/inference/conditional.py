@@ -7,7 +7,7 @@
    a ridge regression.  Generalised cross-validation finds the best penalty for each function, and
    a smaller one is taken: the bias of a regression makes false discoveries, its variance does not.
    Jumps along a column of Z, or along the best linear predictor, are taken out one by one.
-3. *Second look.*  What is left of X has functions of its own ranks, which are residualised too.
+3. *Second look.*  The residual of X has functions of its own ranks, which are residualised too.
 4. *Test.*  The mean of the product of a residual of X and one of Y, over its standard error, is
    nearly normal whatever the variance given Z.  Three weighted sums of squares of these have each
    the law of a chi-squared variable with the same first three moments; `independence` combines
@@ -63,10 +63,11 @@ MOST_JUMPS, LEAST_JUMP = 4, 15.0
 variance: three independent functions pass it at one place in 500."""
 
 JITTER = 0.06
-"""Noise in the ranks, in standard deviations: what Z leaves below it tells nothing."""
+"""Noise in the ranks, in standard deviations, that residuals are taken to have: smaller ones are
+no evidence."""
 
 FLOAT32_ROWS = 20_000
-"""Number of rows from which on the design is in float32."""
+"""Number of rows from which on the design is in float32, and jumps are looked for among so many."""
 
 
 @dataclasses.dataclass(frozen=True)
@@ -112,21 +113,22 @@ class Variable:
 
 @dataclasses.dataclass(frozen=True)
 class ConditionalResiduals:
-    """ConditionalResiduals of a variable given Z.
+    """Residuals of a variable given Z.
 
     Attributes:
       values: ``(k, n)``: of its functions, then of functions of the ranks of its residual.
       places: ``(k,)``, of the functions.
       is_second: ``(k,)``, mask of functions of its residual.
-      left: squared share of each direction of the design that the regression leaves, ``(k, r)``.
+      unfitted: squared share of each direction of the design that the regression does not take out,
+        ``(k, r)``.
       noise: factor of the variance of each, by `JITTER`, ``(k,)``.
-      share: share of the variance of the first function that is left.
+      share: share of the variance of the first function that Z does not explain.
     """
 
     values: Floats
     places: Floats
     is_second: NDArray[np.bool_]
-    left: Floats
+    unfitted: Floats
     noise: Floats
     share: float
 
@@ -140,12 +142,12 @@ class Conditioning:
         self.shares = np.full(rows, 1 / rows) if weights is None else weights / weights.sum()
         self.numbers = [z for z in given if not z.is_discrete and len(z.functions)]
         self.lines = np.array([z.functions[0] for z in self.numbers]).reshape(-1, rows)
-        self.orders = [np.argsort(line, kind="stable") for line in self.lines]
-        design = _design(given, rows)
-        if rows >= FLOAT32_ROWS:
-            design = design.astype(np.float32)
-        self.design = design - (design @ self.shares.astype(design.dtype))[:, None]
-        weighted = self.design * self.shares.astype(design.dtype)
+        self.orders = [self._order(line) for line in self.lines]
+        dtype = np.float32 if rows >= FLOAT32_ROWS else np.float64
+        design = _design(given, rows, dtype)
+        shares: Floats = self.shares.astype(dtype)
+        self.design = design - (design @ shares)[:, None]
+        weighted = self.design * shares
         values, vectors = np.linalg.eigh((weighted @ self.design.T).astype(np.float64))
         rounding = 1e-6 if rows >= FLOAT32_ROWS else 1e-9
         used = values > max(rounding * values.max(initial=0), rounding**2)
@@ -154,59 +156,65 @@ class Conditioning:
         self.fitted = values[used] / (values[used] + PENALTIES[:, None])
         degrees = 1 + self.fitted.sum(axis=1)
         self.least = int(np.argmax(degrees < MOST_DEGREES_OF_FREEDOM * rows))
-        self.log_left = 2 * np.log(np.maximum(rows - degrees, 1e-9))[:, None]
+        self.log_spare_rows = 2 * np.log(np.maximum(rows - degrees, 1e-9))[:, None]
 
     def of_variable(self, variable: Variable) -> ConditionalResiduals:
         """Return the residuals of a variable."""
         f, places = variable.functions[:DEGREE], variable.places[:DEGREE]
         if variable.places.max(initial=0) == 1:  # all levels of a category
             f, places = variable.functions, variable.places
-        values, left = self._residuals(f)
+        values, unfitted = self._residuals(f)
         jumps = self._jumps(values, f)
         values = _without(values, jumps)
         size = np.maximum((values * values) @ self.shares, 1e-12)
         noise = 1 + JITTER**2 * _steepness(places) / size
         second: Floats = np.zeros((0, self.rows))
-        left_second: Floats = np.zeros((0, left.shape[1]))
+        unfitted_second: Floats = np.zeros((0, unfitted.shape[1]))
         if len(f) and not variable.is_discrete and self.map.size:
             g = RankedColumn.of_values(values[0], self.weights).functions(OF_RESIDUAL)[1:]
-            second, left_second = self._residuals(g)
+            second, unfitted_second = self._residuals(g)
             second = _without(second, jumps)
         elif len(f) and not variable.is_discrete:
-            second, left_second = values[1:OF_RESIDUAL], left[1:OF_RESIDUAL]
+            second, unfitted_second = values[1:OF_RESIDUAL], unfitted[1:OF_RESIDUAL]
         of_second = np.arange(2.0, len(second) + 2)
         more = 1 + (noise[:1].sum() - 1) * _steepness(of_second)
         return ConditionalResiduals(
             np.concatenate([values, second]),
             np.concatenate([places, of_second]),
             np.arange(len(values) + len(second)) >= len(values),
-            np.concatenate([left, left_second]),
+            np.concatenate([unfitted, unfitted_second]),
             np.concatenate([noise, more]),
             float(size[:1].sum()),
         )
 
     def _residuals(self, f: Floats) -> tuple[Floats, Floats]:
-        """Return residuals ``(k, n)``, and what is left of each direction, squared, ``(k, r)``."""
+        """Return residuals ``(k, n)``, and squared shares of unfitted directions, ``(k, r)``."""
         f = f - (f @ self.shares)[:, None]
         weighted = (f * self.shares).astype(self.design.dtype)
         c = self.map.T @ (self.design @ weighted.T)
         unexplained = (f * f) @ self.shares - (1 - (1 - self.fitted) ** 2) @ c**2
-        score = np.log(np.maximum(unexplained, 1e-300)) - self.log_left
+        score = np.log(np.maximum(unexplained, 1e-300)) - self.log_spare_rows
         score[: self.least] = np.inf
         fitted = self.fitted[np.maximum(score.argmin(axis=0) - UNDERSMOOTHING, self.least)]
         of_design = (self.map @ (fitted.T * c)).astype(self.design.dtype)
         return f - (self.design.T @ of_design).T, (1 - fitted) ** 2
 
+    def _order(self, line: Floats) -> Integers:
+        """Return the rows in the order of ``line``; of very many, some that are evenly spread."""
+        return np.argsort(line, kind="stable")[:: -(-self.rows // FLOAT32_ROWS)]
+
     def _jumps(self, values: Floats, f: Floats) -> Floats:
         """Return orthonormal residuals ``(j, n)`` of steps of Z at which ``values`` jump."""
         found: Floats = np.zeros((0, self.rows))
-        side = max(JUMP_ROWS, int(JUMP_SHARE * self.rows))
-        if not len(f) or not len(self.lines) or 4 * side > self.rows:
+        if not len(f) or not len(self.lines):
             return found
         lines, orders = [*self.lines], [*self.orders]
+        side = max(JUMP_ROWS, int(JUMP_SHARE * len(orders[0])))
+        if 4 * side > len(orders[0]):
+            return found
         if len(lines) > 1:
             lines.append(np.linalg.lstsq(self.lines.T, f[0], rcond=None)[0] @ self.lines)
-            orders.append(np.argsort(lines[-1], kind="stable"))
+            orders.append(self._order(lines[-1]))
         values = values[:3]
         for _ in range(MOST_JUMPS):
             jumps = [_largest_jump(values, z, o, side) for z, o in zip(lines, orders, strict=True)]
@@ -223,24 +231,27 @@ class Conditioning:
         return found
 
 
-def _design(given: Sequence[Variable], rows: int) -> Floats:
+def _design(given: Sequence[Variable], rows: int, dtype: type[np.floating]) -> Floats:
     """Return the features ``(r, n)`` of the columns of Z."""
-    count, parts = len(given), [np.zeros((0, rows))]
+    count = len(given)
+    parts: list[Floats] = [np.zeros((0, rows), dtype)]
     for z in given:
         f = z.functions if z.is_discrete else z.functions[: OF_ONE if count == 1 else OF_MANY]
         scale = np.ones(len(f)) if z.is_discrete else z.places[: len(f)]
-        parts.append(f / (scale * np.sqrt(count))[:, None])
+        parts.append((f / (scale * np.sqrt(count))[:, None]).astype(dtype))
     landmarks = min(LANDMARKS * (count - 1), MOST_LANDMARKS, int(LANDMARK_SHARE * rows))
     if landmarks > 0:
         points = np.concatenate([z.coordinates for z in given])
-        at = points[:, np.linspace(0, rows - 1, landmarks).astype(int)]
+        centres = points[:, np.linspace(0, rows - 1, landmarks).astype(int)]
 
         def kernel(to: Floats) -> Floats:
+            at = centres.astype(to.dtype)
             square = np.sum(at * at, axis=0)[:, None] + np.sum(to * to, axis=0) - 2 * at.T @ to
             return np.asarray(np.exp(-np.maximum(square, 0) / (2 * WIDTH**2 * count)))
 
-        root = np.linalg.cholesky(kernel(at) + 1e-6 * np.eye(landmarks))
-        parts.append(np.linalg.inv(root) @ kernel(points))
+        root = np.linalg.cholesky(kernel(centres) + 1e-6 * np.eye(landmarks))
+        points = points.astype(dtype)
+        parts.append(np.linalg.inv(root).astype(dtype) @ kernel(points))
     return np.concatenate(parts)
 
 
@@ -258,7 +269,7 @@ def _largest_jump(
     rise = total[:, 2 * side :] - 2 * total[:, side:-side] + total[:, : -2 * side]
     variance = 2 * side * np.maximum((ordered * ordered).mean(axis=1), 1e-12)
     size = (rise**2 / variance[:, None]).sum(axis=0)
-    below, above = places[side - 1 : -side], places[side : len(z) - side + 1]
+    below, above = places[side - 1 : -side], places[side : len(order) - side + 1]
     size[below == above] = 0
     at = int(np.argmax(size))
     return float(size[at]), z > (below[at] + above[at]) / 2
@@ -295,8 +306,8 @@ def compare_residuals(
     is_low = low[i, j]
     products = a.values[i] * b.values[j] * (given.rows * given.shares)
     spare = given.rows - given.map.shape[1] - 1
-    of_a, of_b = (spare + side.left.sum(axis=1) for side in (a, b))
-    shared = spare + np.sum(a.left[i] * b.left[j], axis=1)
+    of_a, of_b = (spare + side.unfitted.sum(axis=1) for side in (a, b))
+    shared = spare + np.sum(a.unfitted[i] * b.unfitted[j], axis=1)
     factor = given.rows * shared / (of_a[i] * of_b[j]) * a.noise[i] * b.noise[j]
     sums = a.places[i] + b.places[j] - 2
     weights = 1 / np.where(is_low, np.maximum(sums, 1), a.places[i] * b.places[j])
