@@ -28,11 +28,7 @@ if TYPE_CHECKING:
     )
     from hgr_jax.core.kernels import polynomial_kernel
     from hgr_jax.core.modes import SpectrumFit, SpectrumTransform
-    from hgr_jax.inference.independence import (
-        ConditionalTests,
-        IndependenceTest,
-        independence_test,
-    )
+    from hgr_jax.inference.independence import ConditionalTests, IndependenceTest, independence_test
     from hgr_jax.inference.selection import DegreeSelection, select_degrees
     from hgr_jax.measures import (
         AceCurve,

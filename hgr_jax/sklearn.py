@@ -20,9 +20,7 @@ from hgr_jax._forks import refuse_forked
 from hgr_jax._optional import require
 from hgr_jax.core.canonical import correlation, prepare
 from hgr_jax.core.rows import over_rows
-from hgr_jax.inference.independence import (
-    independence_test,
-)
+from hgr_jax.inference.independence import independence_test
 from hgr_jax.scanning.features import as_features
 from hgr_jax.scanning.memory import MemoryTable
 from hgr_jax.scanning.request import MEMORY, Test, request_of

@@ -49,10 +49,7 @@ from bench.data import DISTRIBUTIONS, RELATIONS, data_folder, relation
 from bench.laws import laws
 from bench.report import RESULTS, MarkdownReport
 from hgr_jax.fairness import FairMLPRegressor
-from hgr_jax.inference.rank_law import (
-    LEVELS,
-    log_probability,
-)
+from hgr_jax.inference.rank_law import LEVELS, log_probability
 
 
 def test_every_figure_of_accuracy_is_within_its_bound(capsys: pytest.CaptureFixture[str]) -> None:

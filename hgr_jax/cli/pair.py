@@ -22,9 +22,7 @@ from hgr_jax.cli.outputs import print_messages, save_picture, unused_path
 from hgr_jax.cli.scan import report_scan
 from hgr_jax.core.fits import KBFit, Status
 from hgr_jax.core.ranks import LEAST_ROWS
-from hgr_jax.inference.independence import (
-    independence_test,
-)
+from hgr_jax.inference.independence import independence_test
 from hgr_jax.inference.resampling import cross_fitted
 from hgr_jax.measures import hgr_fit, kb, kb_fit, sk_fit, spearman
 from hgr_jax.measures.hgr import HGRFit

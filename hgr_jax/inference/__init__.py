@@ -18,11 +18,7 @@
 """
 
 from hgr_jax.inference import roys_root
-from hgr_jax.inference.independence import (
-    ConditionalTests,
-    IndependenceTest,
-    independence_test,
-)
+from hgr_jax.inference.independence import ConditionalTests, IndependenceTest, independence_test
 from hgr_jax.inference.intervals import adjust, corrected, upper_bound
 from hgr_jax.inference.permutation import PermutationTest, permutation_test
 from hgr_jax.inference.resampling import BootstrapInterval, bootstrap, cross_fitted

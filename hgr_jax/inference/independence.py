@@ -363,7 +363,7 @@ def _test_given(a: Any, b: Any, given: Any, weights: Floats | None) -> Independe
     if any(np.isnan(x).any() for x in arrays):
         return IndependenceTest(np.nan, np.nan, "", (0, 0), np.nan)
     levels = frozenset(i for i, x in enumerate(values) if isinstance(x, Category))
-    tests = ConditionalTests.of_values(
+    tests = ColumnTests(
         arrays.__getitem__, levels, len(arrays[0]), None if weights is None else weights[kept]
     )
     return tests.test(0, 1, tuple(range(2, len(arrays))))
@@ -458,7 +458,92 @@ def _exceedances(null: Floats, log_p: float) -> npt.NDArray[np.bool_]:
     return null <= log_p * (1 - 1e-6)  # for rounding and interpolation
 
 
-class ConditionalTests:
+class ColumnTests:
+    """Tests of columns by position, given others; what belongs to a column is computed once."""
+
+    def __init__(
+        self,
+        values: Callable[[int], Floats],
+        levels: frozenset[int],
+        rows: int,
+        weights: Floats | None,
+        *,
+        explained: bool = True,
+    ) -> None:
+        """Prepare tests.
+
+        Args:
+          values: function that returns the numbers or the codes of a column, ``(rows,)``.
+          levels: positions of the categories.
+          rows: number of rows.
+          weights: ``(rows,)``, above 0, or None.
+          explained: whether to look for columns that others determine to the last digits.
+        """
+        self._values, self._levels, self._rows = values, levels, rows
+        self._weights = None if weights is None or not np.ptp(weights) else weights
+        self._looks_for_explained = explained
+        few = max(CACHED_BYTES // (8 * rows * 256), 4)
+        self._variable = functools.cache(self._make_variable)
+        self._conditioning = functools.lru_cache(few)(self._make_conditioning)
+        self._residuals = functools.lru_cache(16 * few)(self._make_residuals)
+        self._polynomials = functools.lru_cache(4)(self._make_polynomials)
+
+    def _make_variable(self, column: int) -> Variable:
+        x = self._values(column)
+        if column in self._levels:
+            return Variable.of_levels(x.astype(np.int64), self._weights)
+        return Variable.of_number(x, self._weights)
+
+    def _make_conditioning(self, given: tuple[int, ...]) -> Conditioning:
+        return Conditioning([self._variable(i) for i in given], self._rows, self._weights)
+
+    def _make_residuals(self, column: int, given: tuple[int, ...]) -> ConditionalResiduals:
+        return self._conditioning(given).of_variable(self._variable(column))
+
+    def _make_polynomials(self, given: tuple[int, ...]) -> Floats:
+        numbers = [self._values(i) for i in given if i not in self._levels]
+        indicators = [self._variable(i).functions for i in given if i in self._levels]
+        return polynomials_given(
+            np.array(numbers).reshape(-1, self._rows).T,
+            np.concatenate([np.zeros((0, self._rows)), *indicators]).T,
+        )
+
+    def _is_explained(self, column: int, given: tuple[int, ...]) -> bool:
+        """Return whether a column is a function of the given ones, but for rounding."""
+        if not self._looks_for_explained or not given:
+            return False
+        if self._residuals(column, given).share > MAX_SHARE_EXPLAINED or column in self._levels:
+            return False
+        return is_explained(self._values(column), self._polynomials(given))
+
+    def test(self, x: int, y: int, given: tuple[int, ...]) -> IndependenceTest:
+        """Return the test of two columns by position; ``given`` is in order."""
+        if self._rows < LEAST_GIVEN_ROWS:
+            return IndependenceTest(np.nan, np.nan, "", (0, 0), np.nan)
+        given = tuple(i for i in given if len(self._variable(i).functions))
+        sides = [self._variable(i) for i in (x, y)]
+        if not all(len(side.functions) for side in sides):
+            return IndependenceTest(0.0, 1.0, "exact", (0, 0), 0.0)
+        if not given and not {x, y} & self._levels:
+            return independence_test(self._values(x), self._values(y), weights=self._weights)
+        if any(self._is_explained(column, given) for column in (x, y)):
+            return IndependenceTest(0.0, 1.0, OF_EXPLAINED, (0, 0), 0.0, explained=(1.0, 1.0))
+        a, b = (self._residuals(column, given) for column in (x, y))
+        found = compare_residuals(a, b, self._conditioning(given))
+        log_p = np.log(np.maximum(found.pvalues, 1e-300))[:, None]
+        pvalue = float(np.exp(cauchy_log_pvalue(log_p, np.array([len(log_p)]))[0]))
+        rows = effective_row_count(self._rows, self._weights)
+        return IndependenceTest(
+            found.correlation,
+            max(pvalue, SMALLEST_OF_TAIL),
+            OF_RESIDUALS,
+            found.places,
+            math.sqrt(2 / (math.pi * rows)),
+            explained=(max(1 - a.share, 0.0), max(1 - b.share, 0.0)),
+        )
+
+
+class ConditionalTests(ColumnTests):
     """Tests of conditional independence in one table: what belongs to a column is computed once.
 
     ``ConditionalTests(table)(x, y, given)`` is `independence_test` of these columns.  The basis of
@@ -516,77 +601,8 @@ class ConditionalTests:
         kept = slice(None) if w is None else w > 0
         levels = frozenset(map(int, columns.category_positions))
         rows = columns.rows if w is None else int(np.sum(w > 0))
-        self._prepare(lambda i: values[i][kept], levels, rows, w if w is None else w[kept])
+        super().__init__(lambda i: values[i][kept], levels, rows, w if w is None else w[kept])
         self.names = columns.names
-
-    @classmethod
-    def of_values(
-        cls,
-        values: Callable[[int], Floats],
-        levels: frozenset[int],
-        rows: int,
-        weights: Floats | None,
-        *,
-        explained: bool = True,
-    ) -> ConditionalTests:
-        """Return tests of columns by position.
-
-        Args:
-          values: function that returns the numbers or the codes of a column, ``(rows,)``.
-          levels: positions of the categories.
-          rows: number of rows.
-          weights: ``(rows,)``, above 0, or None.
-          explained: whether to look for columns that others determine to the last digits.
-        """
-        tests = cls.__new__(cls)
-        tests._prepare(values, levels, rows, weights, explained=explained)
-        return tests
-
-    def _prepare(
-        self,
-        values: Callable[[int], Floats],
-        levels: frozenset[int],
-        rows: int,
-        weights: Floats | None,
-        *,
-        explained: bool = True,
-    ) -> None:
-        self._values, self._levels, self._rows = values, levels, rows
-        self._weights = None if weights is None or not np.ptp(weights) else weights
-        self._looks_for_explained = explained
-        few = max(CACHED_BYTES // (8 * rows * 256), 4)
-        self._variable = functools.cache(self._make_variable)
-        self._conditioning = functools.lru_cache(few)(self._make_conditioning)
-        self._residuals = functools.lru_cache(16 * few)(self._make_residuals)
-        self._polynomials = functools.lru_cache(4)(self._make_polynomials)
-
-    def _make_variable(self, column: int) -> Variable:
-        x = self._values(column)
-        if column in self._levels:
-            return Variable.of_levels(x.astype(np.int64), self._weights)
-        return Variable.of_number(x, self._weights)
-
-    def _make_conditioning(self, given: tuple[int, ...]) -> Conditioning:
-        return Conditioning([self._variable(i) for i in given], self._rows, self._weights)
-
-    def _make_residuals(self, column: int, given: tuple[int, ...]) -> ConditionalResiduals:
-        return self._conditioning(given).of_variable(self._variable(column))
-
-    def _make_polynomials(self, given: tuple[int, ...]) -> Floats:
-        numbers = [self._values(i) for i in given if i not in self._levels]
-        indicators = [self._variable(i).functions for i in given if i in self._levels]
-        return polynomials_given(
-            np.array(numbers).reshape(-1, self._rows).T,
-            np.concatenate([np.zeros((0, self._rows)), *indicators]).T,
-        )
-
-    def _is_explained(self, column: int, given: tuple[int, ...]) -> bool:
-        """Return whether a column is a function of the given ones, but for rounding."""
-        if not self._looks_for_explained or not given:
-            return False
-        if self._residuals(column, given).share > MAX_SHARE_EXPLAINED or column in self._levels:
-            return False
-        return is_explained(self._values(column), self._polynomials(given))
 
     def __call__(
         self, x: int | str, y: int | str, given: Sequence[int | str] | int | str = ()
@@ -610,29 +626,3 @@ class ConditionalTests:
         if not 0 <= operator.index(name) < len(self.names):
             raise ValueError(f"positions are from 0 to {len(self.names) - 1}; got {name}.")
         return operator.index(name)
-
-    def test(self, x: int, y: int, given: tuple[int, ...]) -> IndependenceTest:
-        """Return the test of two columns by position; ``given`` is in order."""
-        if self._rows < LEAST_GIVEN_ROWS:
-            return IndependenceTest(np.nan, np.nan, "", (0, 0), np.nan)
-        given = tuple(i for i in given if len(self._variable(i).functions))
-        sides = [self._variable(i) for i in (x, y)]
-        if not all(len(side.functions) for side in sides):
-            return IndependenceTest(0.0, 1.0, "exact", (0, 0), 0.0)
-        if not given and not {x, y} & self._levels:
-            return independence_test(self._values(x), self._values(y), weights=self._weights)
-        if any(self._is_explained(column, given) for column in (x, y)):
-            return IndependenceTest(0.0, 1.0, OF_EXPLAINED, (0, 0), 0.0, explained=(1.0, 1.0))
-        a, b = (self._residuals(column, given) for column in (x, y))
-        found = compare_residuals(a, b, self._conditioning(given))
-        log_p = np.log(np.maximum(found.pvalues, 1e-300))[:, None]
-        pvalue = float(np.exp(cauchy_log_pvalue(log_p, np.array([len(log_p)]))[0]))
-        rows = effective_row_count(self._rows, self._weights)
-        return IndependenceTest(
-            found.correlation,
-            max(pvalue, SMALLEST_OF_TAIL),
-            OF_RESIDUALS,
-            found.places,
-            math.sqrt(2 / (math.pi * rows)),
-            explained=(max(1 - a.share, 0.0), max(1 - b.share, 0.0)),
-        )

@@ -28,9 +28,7 @@ from scipy import special
 
 from hgr_jax._arrays import Floats, Integers
 from hgr_jax.core.host.linalg import top_singular_values
-from hgr_jax.inference.rank_law import (
-    two_sided_log_tails,
-)
+from hgr_jax.inference.rank_law import two_sided_log_tails
 
 EXCEEDANCES = 10
 """Number of random tables that reach the statistic after which no more are drawn."""

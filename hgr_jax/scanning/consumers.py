@@ -29,9 +29,7 @@ from hgr_jax._progress import progress_bar
 from hgr_jax.core.host.ranks import MOST_FUNCTIONS, RankedColumn, codes_of, ranked_columns, ranks
 from hgr_jax.core.kernels import encode
 from hgr_jax.inference.intervals import dependence_factor
-from hgr_jax.inference.rank_law import (
-    MIN_TABULATED_ROWS,
-)
+from hgr_jax.inference.rank_law import MIN_TABULATED_ROWS
 from hgr_jax.scanning.features import as_features
 from hgr_jax.scanning.findings import FALSE_DISCOVERY_RATE
 from hgr_jax.scanning.memory import MemoryTable

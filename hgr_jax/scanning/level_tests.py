@@ -26,9 +26,7 @@ from hgr_jax.inference.level_tables import (
     log_pvalues,
     log_tail_of_merged_levels,
 )
-from hgr_jax.inference.rank_law import (
-    fisher_log_pvalues,
-)
+from hgr_jax.inference.rank_law import fisher_log_pvalues
 from hgr_jax.inference.roys_root.law import (
     ColumnMoments,
     is_valid,

@@ -17,9 +17,7 @@ from numpy.typing import NDArray
 from hgr_jax._arrays import Floats, Integers
 from hgr_jax._texts import first_names
 from hgr_jax.core.host.linalg import memberships
-from hgr_jax.inference.rank_law import (
-    fisher_log_pvalues,
-)
+from hgr_jax.inference.rank_law import fisher_log_pvalues
 
 MAX_COLUMNS, MAX_ROWS = 200, 1_000_000
 """Largest number of columns and of rows of a table that is looked at."""

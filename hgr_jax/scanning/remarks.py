@@ -29,9 +29,7 @@ from hgr_jax.core.host.linalg import top_singular_values
 from hgr_jax.core.host.ranks import ranks
 from hgr_jax.core.kernels import Indicators
 from hgr_jax.inference.dependent_rows import SeriesFunctions, shift_test
-from hgr_jax.inference.independence import (
-    independence_test,
-)
+from hgr_jax.inference.independence import independence_test
 from hgr_jax.inference.roys_root.law import log_survival_of_many
 from hgr_jax.scanning.fits import HostPair, PairDetails
 from hgr_jax.tables.columns import Columns

@@ -36,9 +36,7 @@ from hgr_jax._files import locked
 from hgr_jax._texts import near_matches, shortened
 from hgr_jax.core.kernels import KernelLike
 from hgr_jax.inference.dependent_rows import RowDesign
-from hgr_jax.inference.independence import (
-    refuse_with_design,
-)
+from hgr_jax.inference.independence import refuse_with_design
 from hgr_jax.inference.intervals import FALSE_DISCOVERY_METHODS
 from hgr_jax.scanning.features import Kernels
 from hgr_jax.tables.faults import TableError, printable

@@ -18,9 +18,7 @@ from numpy.typing import NDArray
 from hgr_jax._arrays import Floats, Integers
 from hgr_jax.core.host.linalg import memberships, top_correlations
 from hgr_jax.core.host.polynomials import polynomials_at
-from hgr_jax.inference.independence import (
-    ConditionalTests,
-)
+from hgr_jax.inference.independence import ColumnTests
 from hgr_jax.scanning.features import Features, within_range
 from hgr_jax.scanning.memory import MemorySums
 from hgr_jax.scanning.residuals import GivenColumns
@@ -405,7 +403,7 @@ def conditional_tests(
                 x = conditioning[column] if column < 0 else features.values(column)
                 return np.asarray(x[rows], np.float64)
 
-            tests = ConditionalTests.of_values(
+            tests = ColumnTests(
                 values,
                 levels,
                 int(rows.sum()),

@@ -22,11 +22,7 @@ from scipy import special
 from hgr_jax._arrays import Floats, Integers
 from hgr_jax.core.host.ranks import BLOCKS, MOST_FUNCTIONS, OF_FEW, RankedColumn, untied
 from hgr_jax.core.rows import jitted
-from hgr_jax.inference.rank_law import (
-    LARGEST_PVALUE,
-    MIN_TABULATED_ROWS,
-    log_probability,
-)
+from hgr_jax.inference.rank_law import LARGEST_PVALUE, MIN_TABULATED_ROWS, log_probability
 from hgr_jax.inference.roys_root.law import log_survival_of_many
 from hgr_jax.scanning.rank_tests import above_diagonal
 

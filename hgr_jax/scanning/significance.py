@@ -19,9 +19,7 @@ from numpy.typing import NDArray
 
 from hgr_jax._arrays import Floats, Integers
 from hgr_jax.inference import roys_root
-from hgr_jax.inference.independence import (
-    OF_RESIDUALS,
-)
+from hgr_jax.inference.independence import OF_RESIDUALS
 from hgr_jax.inference.permutation import permutation_test
 from hgr_jax.measures import kb
 from hgr_jax.scanning.features import Estimates, Features
