@@ -191,6 +191,7 @@ class Average:
 
     Attributes:
       value: ``(...)``, the estimates.
+      of_blocks: ``(...)``, the estimates before they move to the limit of ever more functions.
       values: ``(blocks, ...)``, the debiased values of single blocks.
       score: ``(...)``, the highest scores.
       best: ``(...)``, places of the blocks with the highest scores.
@@ -200,6 +201,7 @@ class Average:
     """
 
     value: Any
+    of_blocks: Any
     values: Any
     score: Any
     best: Any
@@ -241,7 +243,7 @@ def average_of_blocks(
     best, place = xp.max(score, axis=0), xp.argmax(score, axis=0)
     if asked:
         one = xp.ones(best.shape, squares.dtype)
-        return Average(values[0], values, best, place, one[None], (h, k), one)
+        return Average(values[0], values[0], values, best, place, one[None], (h, k), one)
     top = xp.maximum(best, INDEPENDENCE)
     total = xp.sum(xp.exp((score - top) / 2), axis=0)
     dependence = total / (total + xp.exp((INDEPENDENCE - top) / 2))
@@ -253,9 +255,9 @@ def average_of_blocks(
     weights = xp.exp((second - highest) / 2)
     whole = xp.sum(weights, axis=0)
     whole = xp.where(whole > 0, whole, 1)
-    value = dependence * (xp.sum(weights * values, axis=0) / whole)
-    value = _towards_limit(value, values, blocks, rows, available)
-    return Average(value, values, best, place, weights / whole, (h, k), dependence)
+    of_blocks = dependence * (xp.sum(weights * values, axis=0) / whole)
+    value = _towards_limit(of_blocks, values, blocks, rows, available)
+    return Average(value, of_blocks, values, best, place, weights / whole, (h, k), dependence)
 
 
 def _towards_limit(

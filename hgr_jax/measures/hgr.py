@@ -127,7 +127,8 @@ def hgr(
     the estimate in the shares of the rows below a row, times the slope of the empirical
     distribution, which is linear between the middles of neighbouring values (the values themselves
     are constants).  Ties have slope 0.  Between near ties this slope is huge; with more
-    ``neighbours`` it is that of the line through rows farther apart, and ties have a slope too.
+    ``neighbours`` it is that of the line through rows farther apart, ties have a slope too, and
+    what functions beyond the largest block add counts as a constant.
     Second derivatives exist, and are not those of the estimate.  A category has none.
 
     Degenerate data: a constant gives 0 with zero derivatives; NaN, infinity, fewer than 5
@@ -430,7 +431,10 @@ def _estimate_of_ranks(
         moments = jax.tree.map(lambda x: x[0], every_moments)
     squares = top_squares(moments.matrix, blocks)
     average = average_of_blocks(squares, blocks, rows, moments.available, asked=degrees is not None)
-    value = jnp.where(valid, average.value, jnp.nan)
+    value = average.value
+    if neighbours > 1:  # slopes across many rows are not those of the fastest functions
+        value = average.of_blocks + lax.stop_gradient(value - average.of_blocks)
+    value = jnp.where(valid, value, jnp.nan)
     if folds is None:
         return value
     is_best = jax.nn.one_hot(average.best, len(squares), dtype=squares.dtype)
