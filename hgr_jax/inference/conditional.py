@@ -142,7 +142,8 @@ class Conditioning:
         self.shares = np.full(rows, 1 / rows) if weights is None else weights / weights.sum()
         self.numbers = [z for z in given if not z.is_discrete and len(z.functions)]
         self.lines = np.array([z.functions[0] for z in self.numbers]).reshape(-1, rows)
-        self.orders = [self._order(line) for line in self.lines]
+        self.orders = np.array([self._order(line) for line in self.lines], np.intp)
+        self.line_products = self.lines @ self.lines.T
         dtype = np.float32 if rows >= FLOAT32_ROWS else np.float64
         design = _design(given, rows, dtype)
         shares: Floats = self.shares.astype(dtype)
@@ -208,20 +209,21 @@ class Conditioning:
         found: Floats = np.zeros((0, self.rows))
         if not len(f) or not len(self.lines):
             return found
-        lines, orders = [*self.lines], [*self.orders]
-        side = max(JUMP_ROWS, int(JUMP_SHARE * len(orders[0])))
-        if 4 * side > len(orders[0]):
+        lines, orders = self.lines, self.orders
+        side = max(JUMP_ROWS, int(JUMP_SHARE * orders.shape[1]))
+        if 4 * side > orders.shape[1]:
             return found
         if len(lines) > 1:
-            lines.append(np.linalg.lstsq(self.lines.T, f[0], rcond=None)[0] @ self.lines)
-            orders.append(self._order(lines[-1]))
-        values = values[:3]
+            slopes = np.linalg.lstsq(self.line_products, lines @ f[0], rcond=None)[0]
+            lines = np.concatenate([lines, (slopes @ lines)[None]])
+            orders = np.concatenate([orders, self._order(lines[-1])[None]])
+        values, places = values[:3], np.take_along_axis(lines, orders, axis=1)
         for _ in range(MOST_JUMPS):
-            jumps = [_largest_jump(values, z, o, side) for z, o in zip(lines, orders, strict=True)]
-            size, above = max(jumps, key=lambda jump: jump[0])
+            size, line, at = _largest_jump(values[:, orders], places, side)
             if size < LEAST_JUMP:
                 break
-            step = _without(self._residuals(above[None].astype(np.float64))[0], found)
+            above = (lines[line] > at).astype(np.float64)
+            step = _without(self._residuals(above[None])[0], found)
             norm = np.linalg.norm(step)
             if norm < 1e-3 * np.sqrt(self.rows):  # the design has it already
                 break
@@ -260,19 +262,20 @@ def _without(values: Floats, basis: Floats) -> Floats:
     return values - (values @ basis.T) @ basis
 
 
-def _largest_jump(
-    values: Floats, z: Floats, order: Integers, side: int
-) -> tuple[float, NDArray[np.bool_]]:
-    """Return the largest jump of ``values (k, n)`` along ``z``: its size, and the rows above it."""
-    ordered, places = values[:, order], z[order]
-    total = np.cumsum(np.pad(ordered, ((0, 0), (1, 0))), axis=1)
-    rise = total[:, 2 * side :] - 2 * total[:, side:-side] + total[:, : -2 * side]
-    variance = 2 * side * np.maximum((ordered * ordered).mean(axis=1), 1e-12)
-    size = (rise**2 / variance[:, None]).sum(axis=0)
-    below, above = places[side - 1 : -side], places[side : len(order) - side + 1]
+def _largest_jump(values: Floats, places: Floats, side: int) -> tuple[float, int, float]:
+    """Return the size of the largest jump of ``values (k, d, n)``, its line and its place there.
+
+    ``places (d, n)`` are rising along each of the d lines.
+    """
+    total = np.zeros((*values.shape[:2], values.shape[2] + 1))
+    np.cumsum(values, axis=2, out=total[..., 1:])
+    rise = total[..., 2 * side :] - 2 * total[..., side:-side] + total[..., : -2 * side]
+    variance = 2 * side * np.maximum((values * values).mean(axis=2), 1e-12)
+    size = np.sum(rise**2 / variance[..., None], axis=0)
+    below, above = places[:, side - 1 : -side], places[:, side : places.shape[1] - side + 1]
     size[below == above] = 0
-    at = int(np.argmax(size))
-    return float(size[at]), z > (below[at] + above[at]) / 2
+    line, at = np.unravel_index(np.argmax(size), size.shape)
+    return float(size[line, at]), int(line), float(below[line, at] + above[line, at]) / 2
 
 
 def _steepness(places: Floats) -> Floats:

@@ -34,10 +34,7 @@ from hgr_jax._checks import (
     rows_at,
 )
 from hgr_jax._texts import near_matches
-from hgr_jax.core.host.ranks import (
-    RankedColumn,
-    effective_row_count,
-)
+from hgr_jax.core.host.ranks import MOST_FUNCTIONS, RankedColumn, effective_row_count
 from hgr_jax.inference import roys_root
 from hgr_jax.inference.conditional import (
     ConditionalResiduals,
@@ -60,10 +57,12 @@ from hgr_jax.inference.rank_law import (
     MIN_TABULATED_ROWS,
     Combined,
     cauchy_log_pvalue,
+    combined,
     combined_pvalues,
     cross_moments,
     fisher_log_pvalues,
     log_probability,
+    top_values,
 )
 from hgr_jax.tables.levels import Category
 
@@ -79,6 +78,9 @@ LEAST_GIVEN_ROWS = 10
 
 CACHED_BYTES = 2**28
 """Bytes of the designs that `ConditionalTests` keeps."""
+
+MOST_AT_ONCE = 64
+"""Largest number of columns whose tests with one column `ConditionalTests` does together."""
 
 TEST_METHODS = ("auto", "rank", "permutation")
 
@@ -275,18 +277,14 @@ def independence_test(
     if method == "auto" and w is None and all(side.is_binary for side in sides):
         return _fisher_test(*sides)
     rows, rarest = effective_row_count(len(x), w), rarest_order(*sides)
-    f, g = (side.functions() for side in sides)
-    (h, share_f), (k, share_g) = ((side.reliable, side.effective_share) for side in sides)
-    if method == "auto":
-        f, g = f[: max(h, 1)], g[: max(k, 1)]
+    most = [MOST_FUNCTIONS if method != "auto" else max(side.reliable, 1) for side in sides]
+    f, g = (side.functions(count) for side, count in zip(sides, most, strict=True))
     if not len(f) or not len(g):
         return IndependenceTest(0.0, 1.0, "exact", (0, 0), 0.0)
-    reliable = min(h, k) > 0 and rows >= MIN_TABULATED_ROWS
     share = None if w is None else w / w.sum()
-    if method == "rank" or (method == "auto" and reliable):
-        effective_rows = rows * share_f * share_g
-        moments = cross_moments(f, g[:, None], share)
-        return _test_by_law(moments, rows, effective_rows, rarest)
+    if method == "rank" or (method == "auto" and _has_law(*sides, rows)):
+        effective_rows = rows * np.array([sides[0].effective_share * sides[1].effective_share])
+        return _tests_by_law(f, [g], rows, effective_rows, np.array([rarest]), share)[0]
     if share is not None:
         # Ranks without weights, as the ranks of b must not change when its rows are permuted.
         f, g = (RankedColumn.of_values(z).functions()[: len(old)] for z, old in ((x, f), (y, g)))
@@ -295,6 +293,11 @@ def independence_test(
     key = jax.random.key(0) if key is None else key
     drawn = (cross_moments(f, g[:, order], share) for order in orders(key, len(x), chunks, size))
     return _test_by_draws(drawn, "permutation", rows, rarest, count)
+
+
+def _has_law(x: RankedColumn, y: RankedColumn, rows: float) -> bool:
+    """Return whether two variables have the law of ranks."""
+    return min(x.reliable, y.reliable) > 0 and rows >= MIN_TABULATED_ROWS
 
 
 def refuse_with_design(options: Mapping[str, Any]) -> None:
@@ -355,11 +358,12 @@ def _test_given(a: Any, b: Any, given: Any, weights: Floats | None) -> Independe
         read_variable(name, value)
         for name, value in [("a", a), ("b", b), *(("given", column) for column in columns)]
     ]
-    as_pair(*(as_codes(x) for x in values[:2]), max_ndim=1, warn=False)
-    for column in values[2:]:
-        as_given(as_codes(column), rows, np.float32, warn=False)
+    codes = [as_codes(x) for x in values]
+    as_pair(*codes[:2], max_ndim=1, warn=False)
+    for column in codes[2:]:
+        as_given(column, rows, np.float32, warn=False)
     kept = slice(None) if weights is None else weights > 0
-    arrays = [np.asarray(as_codes(x), np.float64)[kept] for x in values]
+    arrays = [np.asarray(x, np.float64)[kept] for x in codes]
     if any(np.isnan(x).any() for x in arrays):
         return IndependenceTest(np.nan, np.nan, "", (0, 0), np.nan)
     levels = frozenset(i for i, x in enumerate(values) if isinstance(x, Category))
@@ -386,15 +390,26 @@ def as_codes(x: Any) -> Any:
     return np.where(x.codes < 0, len(x.levels), x.codes).astype(np.float64)
 
 
-def _test_by_law(
-    moments: Floats, rows: float, effective_rows: float, rarest: float
-) -> IndependenceTest:
-    """Test the moments of one pair by the law of ranks."""
-    combined_test = combined_pvalues(moments, rows)
-    log_p = np.maximum(
-        log_probability(combined_test.log_p, max(effective_rows, MIN_TABULATED_ROWS)), rarest
-    )
-    return _test_result(combined_test, np.exp(log_p[0]), "rank", rows)
+def _tests_by_law(
+    f: Floats,
+    others: Sequence[Floats],
+    rows: float,
+    effective_rows: Floats,
+    rarest: Floats,
+    share: Floats | None,
+) -> list[IndependenceTest]:
+    """Test functions ``f (h, n)`` of a variable and those of each of N others by the law of ranks.
+
+    ``effective_rows`` and ``rarest``, ``(N,)``, are of each pair (`rarest_order`).
+    """
+    g = np.zeros((max(map(len, others)), len(others), f.shape[1]))
+    for place, functions in enumerate(others):
+        g[: len(functions), place] = functions
+    degrees = np.array([[len(f)] * len(others), [*map(len, others)]])
+    found = combined(top_values(cross_moments(f, g, share)), rows, degrees)
+    law = log_probability(found.log_p, np.maximum(effective_rows, MIN_TABULATED_ROWS))
+    pvalues = np.exp(np.maximum(law, rarest))
+    return [_test_result(found, p, "rank", rows, place) for place, p in enumerate(pvalues)]
 
 
 def split_draws(most: int, rows: int) -> tuple[int, int]:
@@ -403,11 +418,13 @@ def split_draws(most: int, rows: int) -> tuple[int, int]:
     return -(-(most + 1) // size), size
 
 
-def _test_result(block: Combined, pvalue: float, source: str, rows: float) -> IndependenceTest:
-    """Return the result for the first of the pairs."""
-    h, k = (int(degree) for degree in block.degrees[:, 0])
+def _test_result(
+    block: Combined, pvalue: float, source: str, rows: float, place: int = 0
+) -> IndependenceTest:
+    """Return the result for one of the pairs."""
+    h, k = (int(degree) for degree in block.degrees[:, place])
     null_mean = _null_mean(rows, h, k)
-    return IndependenceTest(float(block.values[0]), float(pvalue), source, (h, k), null_mean)
+    return IndependenceTest(float(block.values[place]), float(pvalue), source, (h, k), null_mean)
 
 
 @functools.lru_cache(maxsize=4096)
@@ -516,6 +533,10 @@ class ColumnTests:
             return False
         return is_explained(self._values(column), self._polynomials(given))
 
+    def _independence(self, x: int, y: int) -> IndependenceTest:
+        """Return the test of two numbers that is given nothing."""
+        return independence_test(self._values(x), self._values(y), weights=self._weights)
+
     def test(self, x: int, y: int, given: tuple[int, ...]) -> IndependenceTest:
         """Return the test of two columns by position; ``given`` is in order."""
         if self._rows < LEAST_GIVEN_ROWS:
@@ -525,7 +546,7 @@ class ColumnTests:
         if not all(len(side.functions) for side in sides):
             return IndependenceTest(0.0, 1.0, "exact", (0, 0), 0.0)
         if not given and not {x, y} & self._levels:
-            return independence_test(self._values(x), self._values(y), weights=self._weights)
+            return self._independence(x, y)
         if any(self._is_explained(column, given) for column in (x, y)):
             return IndependenceTest(0.0, 1.0, OF_EXPLAINED, (0, 0), 0.0, explained=(1.0, 1.0))
         a, b = (self._residuals(column, given) for column in (x, y))
@@ -603,6 +624,40 @@ class ConditionalTests(ColumnTests):
         rows = columns.rows if w is None else int(np.sum(w > 0))
         super().__init__(lambda i: values[i][kept], levels, rows, w if w is None else w[kept])
         self.names = columns.names
+        self._ranked = functools.cache(self._make_ranked)
+        self._blocks = functools.lru_cache(4 * len(self.names))(self._make_block)
+
+    def _make_ranked(self, column: int) -> RankedColumn:
+        return RankedColumn.of_values(self._values(column), self._weights)
+
+    def _make_block(self, x: int, block: range) -> dict[int, IndependenceTest]:
+        """Return tests of a number and those of a block of columns to which the law applies."""
+        side, w = self._ranked(x), self._weights
+        rows = effective_row_count(self._rows, w)
+        numbers = {i: self._ranked(i) for i in block if i != x and i not in self._levels}
+        others = {
+            i: z
+            for i, z in numbers.items()
+            if _has_law(side, z, rows) and not (w is None and side.is_binary and z.is_binary)
+        }
+        if not others:
+            return {}
+        shares = side.effective_share * np.array([z.effective_share for z in others.values()])
+        tests = _tests_by_law(
+            side.functions(side.reliable),
+            [z.functions(z.reliable) for z in others.values()],
+            rows,
+            rows * shares,
+            np.array([rarest_order(side, z) for z in others.values()]),
+            None if w is None else w / w.sum(),
+        )
+        return dict(zip(others, tests, strict=True))
+
+    def _independence(self, x: int, y: int) -> IndependenceTest:
+        size = max(1, min(MOST_AT_ONCE, CACHED_BYTES // (8 * MOST_FUNCTIONS * self._rows)))
+        start = y - y % size
+        block = range(start, min(start + size, len(self.names)))
+        return self._blocks(x, block).get(y) or super()._independence(x, y)
 
     def __call__(
         self, x: int | str, y: int | str, given: Sequence[int | str] | int | str = ()

@@ -346,9 +346,19 @@ def _by_dimensions(
         rows, column = np.unique(n[part], return_inverse=True)
         block = max(1, int(_BLOCK / (smaller + larger) ** 2))
         for start in range(0, rows.size, block):
-            problem = roots(rows[start : start + block], int(smaller), int(larger))
+            problem = (
+                _roots_of_one(float(rows[0]), int(smaller), int(larger))
+                if rows.size == 1
+                else roots(rows[start : start + block], int(smaller), int(larger))
+            )
             inside = (column >= start) & (column < start + block)
             yield part[inside], problem, column[inside] - start
+
+
+@functools.lru_cache(maxsize=256)
+def _roots_of_one(n: float, p: int, q: int) -> Roots:
+    """Return `roots` of one number of rows, which the tests of one table share."""
+    return roots(np.array([n]), p, q)
 
 
 def _distinct_pairs(first: Floats, second: Floats) -> list[tuple[float, float]]:
