@@ -33,6 +33,7 @@ if TYPE_CHECKING:
     from hgr_jax.measures import (
         AceCurve,
         AceFit,
+        ConditionalHGRFit,
         HGRFit,
         NeuralFit,
         NeuralTransform,
@@ -106,6 +107,7 @@ __all__ = [
     "AceCurve",
     "AceFit",
     "Categories",
+    "ConditionalHGRFit",
     "ConditionalTests",
     "CopulaTransform",
     "DegreeSelection",

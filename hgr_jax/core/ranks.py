@@ -46,6 +46,9 @@ PENALTY, PENALTY_OF_STRONG = 4.0, 2.0
 STRONG_SCORE = 20.0
 """Score above independence at which most of the way to `PENALTY_OF_STRONG` is gone."""
 
+FOLDS = 5
+"""Number of parts of the rows, each of which is held out once for an interval."""
+
 INDEPENDENCE = -1.0
 """Score of independence; that of one function of each variable is the statistic less 4."""
 
@@ -367,6 +370,16 @@ def highest_supported(average: Average, blocks: Blocks, rows: Any, *, asked: boo
     few = few | (h == 0) | (k == 0)
     mean = xp.sum(average.weights * average.values, axis=0)
     return xp.where(few, 1, xp.minimum(xp.maximum(value, mean), 1))
+
+
+def independence_pvalue(score: Any, rows: Any) -> Any:
+    """Return the p-value of independence by the highest score.
+
+    Its law under independence is free of the margins without ties; this is a fit to simulations of
+    20 to 10,000 rows.
+    """
+    xp = _library_of(score)
+    return xp.minimum(0.08 * (1 + 20 / rows) * xp.exp(-score / 2), 1)
 
 
 def ends_of_interval(

@@ -2,7 +2,7 @@
 
 * `independence`: `independence_test`, the test to begin with, by ranks, and `ConditionalTests`, of
   one table, given other columns;
-* `conditional`: residuals of functions of ranks given other variables, and their products;
+* `conditional`: products of residuals of functions of ranks, given other variables;
 * `rank_law`: the law of several blocks of functions of ranks;
 * `roys_root`: the law that HGR-KB follows for many rows of independent data;
 * `explained`: whether a variable is a function of others;

@@ -22,7 +22,6 @@ from jax import Array
 
 from hgr_jax._arrays import Floats
 from hgr_jax._checks import (
-    as_given,
     as_host_weights,
     as_key,
     as_lags,
@@ -34,14 +33,15 @@ from hgr_jax._checks import (
     rows_at,
 )
 from hgr_jax._texts import near_matches
-from hgr_jax.core.host.ranks import MOST_FUNCTIONS, RankedColumn, effective_row_count
-from hgr_jax.inference import roys_root
-from hgr_jax.inference.conditional import (
+from hgr_jax.core.host.conditioning import (
+    LEAST_GIVEN_ROWS,
     ConditionalResiduals,
     Conditioning,
     Variable,
-    compare_residuals,
 )
+from hgr_jax.core.host.ranks import MOST_FUNCTIONS, RankedColumn, effective_row_count
+from hgr_jax.inference import roys_root
+from hgr_jax.inference.conditional import compare_residuals
 from hgr_jax.inference.dependent_rows import (
     RANKS_AT_ONCE,
     SMALLEST_OF_TAIL,
@@ -64,7 +64,7 @@ from hgr_jax.inference.rank_law import (
     log_probability,
     top_values,
 )
-from hgr_jax.tables.levels import Category
+from hgr_jax.tables.levels import as_codes
 
 OF_EXPLAINED, OF_RESIDUALS = "explained", "residuals"
 """Sources of the p-value 1 of a variable that is a function of the given ones, and of others given
@@ -72,9 +72,6 @@ variables."""
 
 MAX_SHARE_EXPLAINED = 0.1
 """Share of the variance of ranks that a regression leaves, above which no function is sought."""
-
-LEAST_GIVEN_ROWS = 10
-"""Smallest number of rows of a test given other variables."""
 
 CACHED_BYTES = 2**28
 """Bytes of the designs that `ConditionalTests` keeps."""
@@ -282,7 +279,7 @@ def independence_test(
     if not len(f) or not len(g):
         return IndependenceTest(0.0, 1.0, "exact", (0, 0), 0.0)
     share = None if w is None else w / w.sum()
-    if method == "rank" or (method == "auto" and _has_law(*sides, rows)):
+    if method == "rank" or (method == "auto" and _follows_rank_law(*sides, rows)):
         effective_rows = rows * np.array([sides[0].effective_share * sides[1].effective_share])
         return _tests_by_law(f, [g], rows, effective_rows, np.array([rarest]), share)[0]
     if share is not None:
@@ -295,7 +292,7 @@ def independence_test(
     return _test_by_draws(drawn, "permutation", rows, rarest, count)
 
 
-def _has_law(x: RankedColumn, y: RankedColumn, rows: float) -> bool:
+def _follows_rank_law(x: RankedColumn, y: RankedColumn, rows: float) -> bool:
     """Return whether two variables have the law of ranks."""
     return min(x.reliable, y.reliable) > 0 and rows >= MIN_TABULATED_ROWS
 
@@ -350,44 +347,17 @@ def _test_of_design(
 
 def _test_given(a: Any, b: Any, given: Any, weights: Floats | None) -> IndependenceTest:
     """Test two variables given others, ``(n,)``, ``(n, p)`` or a frame."""
-    from hgr_jax.tables.columns import read_variable  # numbers alone do without its imports
+    from hgr_jax.tables.given import read_given  # numbers alone do without its imports
 
-    rows = len(np.asarray(a))
-    columns = _given_columns(given, rows)
-    values = [
-        read_variable(name, value)
-        for name, value in [("a", a), ("b", b), *(("given", column) for column in columns)]
-    ]
-    codes = [as_codes(x) for x in values]
-    as_pair(*codes[:2], max_ndim=1, warn=False)
-    for column in codes[2:]:
-        as_given(column, rows, np.float32, warn=False)
+    columns, levels = read_given(a, b, given)
     kept = slice(None) if weights is None else weights > 0
-    arrays = [np.asarray(x, np.float64)[kept] for x in codes]
+    arrays = [x[kept] for x in columns]
     if any(np.isnan(x).any() for x in arrays):
         return IndependenceTest(np.nan, np.nan, "", (0, 0), np.nan)
-    levels = frozenset(i for i, x in enumerate(values) if isinstance(x, Category))
     tests = ColumnTests(
         arrays.__getitem__, levels, len(arrays[0]), None if weights is None else weights[kept]
     )
     return tests.test(0, 1, tuple(range(2, len(arrays))))
-
-
-def _given_columns(given: Any, rows: int) -> list[Any]:
-    """Return the conditioning variables one by one."""
-    if hasattr(given, "columns") or isinstance(given, Mapping):
-        return [given[name] for name in (given if isinstance(given, Mapping) else given.columns)]
-    array = given if hasattr(given, "ndim") else np.asarray(given)
-    if array.ndim == 2:
-        return [*array.T] if array.shape[0] == rows else [array]  # which is refused with its shape
-    return [given]
-
-
-def as_codes(x: Any) -> Any:
-    """Return numbers as they are, and the codes of a `Category`, missing ones as a last level."""
-    if not isinstance(x, Category):
-        return x
-    return np.where(x.codes < 0, len(x.levels), x.codes).astype(np.float64)
 
 
 def _tests_by_law(
@@ -638,7 +608,7 @@ class ConditionalTests(ColumnTests):
         others = {
             i: z
             for i, z in numbers.items()
-            if _has_law(side, z, rows) and not (w is None and side.is_binary and z.is_binary)
+            if _follows_rank_law(side, z, rows) and not (w is None and side.is_binary and z.is_binary)
         }
         if not others:
             return {}

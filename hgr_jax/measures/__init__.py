@@ -3,7 +3,7 @@
 A module checks the arguments, documents its measures, and compiles them for few numbers of rows; a
 ``*_fit`` twin returns the transformations too.
 
-* `hgr`: HGR itself, by functions of the ranks;
+* `hgr`: HGR itself, by functions of the ranks; `conditional_hgr`: given other variables;
 * `kb`, `sk`: HGR by kernels; `spectrum`: all modes, and their `total`;
 * `ace`, `rdc`, `kde` (with `chi2`) and `neural_network` (`neural`, which imports flax and optax
   when it is first asked for): other estimates of HGR;
@@ -19,6 +19,7 @@ from typing import TYPE_CHECKING, Any
 
 from hgr_jax.measures.ace import AceCurve, AceFit, ace, ace_fit
 from hgr_jax.measures.classical import oracle, pearson, spearman
+from hgr_jax.measures.conditional_hgr import ConditionalHGRFit
 from hgr_jax.measures.hgr import HGRFit, RankTransform, hgr, hgr_fit
 from hgr_jax.measures.kb import kb, kb_fit
 from hgr_jax.measures.kde import chi2, kde
@@ -35,6 +36,7 @@ if TYPE_CHECKING:
 __all__ = [
     "AceCurve",
     "AceFit",
+    "ConditionalHGRFit",
     "HGRFit",
     "NeuralFit",
     "NeuralTransform",

@@ -19,12 +19,13 @@ import numpy as np
 from jax import Array
 from numpy.typing import ArrayLike, NDArray
 
-from hgr_jax._arrays import Floats, Integers
+from hgr_jax._arrays import Floats
 from hgr_jax._checks import check_level
 from hgr_jax._texts import near_matches
 from hgr_jax.core.canonical import Transformation
 from hgr_jax.core.fits import CopulaTransform, KBFit, is_dominant, takes_one_value
 from hgr_jax.core.formulas import formula
+from hgr_jax.core.host.estimates import HGREstimate, average_of_moments
 from hgr_jax.core.host.linalg import orthonormalise, top_singular_triples
 from hgr_jax.core.host.polynomials import (
     PolynomialPair,
@@ -33,21 +34,13 @@ from hgr_jax.core.host.polynomials import (
     stieltjes,
     tolerance,
 )
-from hgr_jax.core.host.ranks import MOST_FUNCTIONS, OF_BOTH, RankKernel, hgr_of_moments
+from hgr_jax.core.host.ranks import MOST_FUNCTIONS, OF_BOTH, RankKernel
 from hgr_jax.core.kernels import Encoder, Indicators
 from hgr_jax.core.orthonormal import PolynomialBasis
 from hgr_jax.core.partial import EXPLAINED
-from hgr_jax.core.ranks import (
-    LEAST_ROWS,
-    Average,
-    Blocks,
-    debias,
-    ends_of_interval,
-    highest_supported,
-    rank_functions,
-)
+from hgr_jax.core.ranks import LEAST_ROWS, debias, rank_functions
 from hgr_jax.measures import hgr_fit, kb_fit
-from hgr_jax.measures.hgr import FOLDS, HGRFit
+from hgr_jax.measures.hgr import HGRFit
 from hgr_jax.scanning.request import SOLVED
 from hgr_jax.scanning.residuals import conditioning_on
 from hgr_jax.tables.levels import encode_by_levels
@@ -423,35 +416,12 @@ class HostPair:
         """Return an interval for HGR of ranks, as `HGRFit.interval` does."""
         if self.effective_rows < LEAST_ROWS or not min(self.fitted.directions):
             return math.nan, math.nan
-        value, held_out, highest = self._held_out
-        low, high = ends_of_interval(value, held_out, highest, pvalue, self.effective_rows, level)
-        return float(low[0]), float(high[0])
+        return self._estimate.interval(pvalue, level)
 
     @functools.cached_property
-    def _held_out(self) -> tuple[Floats, tuple[Floats, Floats], Floats]:
-        """HGR, the correlation on rows held out with its error, and the largest value supported."""
-        functions, shares = self.fitted.functions, self.fitted.shares
-        count = self.fitted.directions[0]
-        whole = self.moments
-        average, blocks = self._average(whole, shares)
-        weights = np.zeros(whole.shape)
-        for weight, h, k in zip(average.weights[:, 0], blocks.rows, blocks.columns, strict=True):
-            weights[:h, :k] += weight
-        part = parts_of_rows(len(shares))
-        weighted = functions * shares
-        grams = [weighted[:, part == i] @ functions[:, part == i].T for i in range(FOLDS)]
-        without = np.stack([sum(grams) - gram for gram in grams], axis=-1)
-        m, map_a, map_b = self.fitted.whitened(without)
-        _, u, v = top_singular_triples(m * weights[..., None])
-        means = without[0] / np.maximum(without[0, 0], 1e-300)
-        f, g = np.empty((2, len(shares)))
-        for i in range(FOLDS):
-            at = part == i
-            centred = functions[1:, at] - means[1:, i, None]
-            f[at] = (map_a[..., i].T @ u[:, i]) @ centred[:count]
-            g[at] = (map_b[..., i].T @ v[:, i]) @ centred[count:]
-        highest = highest_supported(average, blocks, np.array([self.effective_rows]))
-        return average.value, _correlation_of(f, g, shares), highest
+    def _estimate(self) -> HGREstimate:
+        """HGR of ranks of the two columns alone."""
+        return HGREstimate(self.fitted, self._numbers, self.effective_rows)
 
     def details(self, *, single: bool) -> PairDetails | None:
         """Return transformations and influence; None where there is no correlation."""
@@ -555,32 +525,16 @@ class HostPair:
 
     def _hgr(self, m: Floats, shares: Floats) -> tuple[float, tuple[int, int]]:
         """Return HGR, and the sizes of the block with the highest score."""
-        average, blocks = self._average(m, shares)
+        # Functions that do not vary on the rows, such as one indicator of a category, are 0.
+        average, blocks = average_of_moments(m, float(1 / np.sum(shares**2)), self._numbers)
         best = int(average.best[0])
         return float(average.value[0]), (blocks.rows[best], blocks.columns[best])
 
-    def _average(self, m: Floats, shares: Floats) -> tuple[Average, Blocks]:
-        """Return the estimate of HGR, of one pair, and the blocks that it is of."""
-        numbers = [isinstance(kernel, RankKernel) for kernel in self.kernels]
-        # Functions that do not vary on the rows, such as one indicator of a category, are 0.
-        available = np.count_nonzero(m.any(axis=1)), np.count_nonzero(m.any(axis=0))
-        rows, sizes = np.array([1 / np.sum(shares**2)]), [np.array([n]) for n in available]
-        return hgr_of_moments(m[..., None], (sizes[0], sizes[1]), rows, (numbers[0], numbers[1]))
-
-
-def parts_of_rows(rows: int) -> Integers:
-    """Return the part of each row ``(n,)``, from 0, as `hgr_jax.hgr_fit` divides the rows."""
-    group, place = np.divmod(np.arange(rows, dtype=np.uint32), np.uint32(FOLDS))
-    turn = ((group * np.uint32(0x9E3779B9) >> np.uint32(16)) * np.uint32(FOLDS)) >> np.uint32(16)
-    return (place.astype(np.int64) - turn) % FOLDS
-
-
-def _correlation_of(f: Floats, g: Floats, shares: Floats) -> tuple[Floats, Floats]:
-    """Return the correlation of functions of mean near 0, and its standard error."""
-    f, g = (x / np.sqrt(max(float(shares @ (x * x)), 1e-300)) for x in (f, g))
-    correlation = np.clip(shares @ (f * g), -1, 1)
-    psi = shares * (f * g - correlation * (f * f + g * g) / 2)
-    return correlation, np.sqrt(np.sum(psi**2))
+    @property
+    def _numbers(self) -> tuple[bool, bool]:
+        """Whether either column has functions of ranks."""
+        first, second = (isinstance(kernel, RankKernel) for kernel in self.kernels)
+        return first, second
 
 
 def _transformation(

@@ -211,3 +211,10 @@ def constant_reason(value: float | str) -> str:
     if isinstance(value, str):
         return f"every value that is present is {value!r}"
     return "no value is present" if np.isnan(value) else f"every value that is present is {value:g}"
+
+
+def as_codes(x: Any) -> Any:
+    """Return numbers as they are, and the codes of a `Category`, missing ones as a last level."""
+    if not isinstance(x, Category):
+        return x
+    return np.where(x.codes < 0, len(x.levels), x.codes).astype(np.float64)

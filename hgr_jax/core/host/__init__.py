@@ -5,5 +5,7 @@ their arithmetic.
 
 * `linalg`: whitening, orthonormalisation and top singular values of many small matrices;
 * `polynomials`: orthonormal polynomials of many columns, and HGR-KB of one pair on many weightings;
-* `ranks`: ranks, and orthonormal functions of ranked columns.
+* `ranks`: ranks, and orthonormal functions of ranked columns;
+* `estimates`: HGR of one pair from functions of both variables, with its interval;
+* `conditioning`: the regression of functions of ranks on other variables.
 """

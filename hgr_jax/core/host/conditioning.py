@@ -1,0 +1,291 @@
+"""The regression of functions of ranks on other variables Z: residuals of X given Z.
+
+1. *Functions.*  A number has orthonormal functions of its ranks (`hgr_jax.core.ranks`), a category
+   the indicators of its levels (`Variable`).
+2. *Regression.*  `Conditioning` regresses those of X on one design of Z: functions of the ranks of
+   each column, indicators, and a Gaussian kernel of all columns at some landmarks.  It is a ridge
+   regression.  Generalised cross-validation finds the best penalty for each function, and a smaller
+   one is taken: the bias of a regression makes false discoveries, its variance does not.  Jumps
+   along a column of Z, or along the best linear predictor, are taken out one by one.
+3. *Second look.*  The residual of X has functions of its own ranks, which are residualised too.
+
+Source: Zhang, Peters, Janzing & Schölkopf, "Kernel-based conditional independence test" (2011), for
+the regression by kernels.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Sequence
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy import special
+
+from hgr_jax._arrays import Floats, Integers
+from hgr_jax.core.host.polynomials import centred_indicators
+from hgr_jax.core.host.ranks import RankedColumn
+
+DEGREE, OF_RESIDUAL = 6, 3
+"""Largest number of functions of a number, and of the ranks of its residual."""
+
+OF_ONE, OF_MANY = 16, 8
+"""Largest number of functions of a column of Z alone, and beside others."""
+
+LANDMARKS, MOST_LANDMARKS, LANDMARK_SHARE = 50, 200, 0.4
+"""Rows at which the kernel is centred: for each column of Z beyond the first, at most, and at most
+as a share of the rows."""
+
+WIDTH = 0.7
+"""Width of the kernel, in units of normal scores and of the root of the number of columns."""
+
+PENALTIES = np.exp(np.linspace(np.log(1e-7), np.log(3.0), 24))
+"""Penalties of the ridge regression, in units of the variance of a function of Z."""
+
+UNDERSMOOTHING = 4
+"""Number of steps to smaller penalties than the best for prediction."""
+
+MOST_DEGREES_OF_FREEDOM, MOST_DIRECTIONS = 0.5, 0.6
+"""Largest share of the rows that a regression uses up, and that its design has directions."""
+
+JUMP_SHARE, JUMP_ROWS = 0.04, 15
+"""Share of the rows on either side of a jump that show it, and their smallest number."""
+
+MOST_JUMPS, LEAST_JUMP = 4, 15.0
+"""Largest number of jumps, and smallest sum of squares of one, of three functions, over its
+variance: three independent functions pass it at one place in 500."""
+
+JITTER = 0.06
+"""Noise in the ranks, in standard deviations, that residuals are taken to have: smaller ones are
+no evidence."""
+
+LEAST_GIVEN_ROWS = 10
+"""Smallest number of rows for which callers regress."""
+
+FLOAT32_ROWS = 20_000
+"""Number of rows from which on the design is in float32, and jumps are looked for among so many."""
+
+
+@dataclasses.dataclass(frozen=True)
+class Variable:
+    """The functions of a variable.
+
+    Attributes:
+      functions: ``(k, n)``, orthonormal; of a category the indicators of its levels.
+      places: ``(k,)``, from 1: where they stand among the functions of ranks; 1 for indicators.
+      levels: number of distinct values, at most ``DEGREE + 1``.
+      coordinates: ``(d, n)``, of unit variance, for distances between rows.
+    """
+
+    functions: Floats
+    places: Floats
+    levels: int
+    coordinates: Floats
+
+    @property
+    def is_discrete(self) -> bool:
+        """Whether its functions are all functions of its values."""
+        return self.levels <= DEGREE
+
+    @classmethod
+    def of_number(cls, x: Floats, weights: Floats | None = None) -> Variable:
+        """Return the functions of finite numbers ``(n,)``."""
+        column = RankedColumn.of_values(x, weights)
+        f = column.functions(OF_ONE)
+        places, levels = 1.0 + column.positions[: len(f)], min(len(np.unique(x)), DEGREE + 1)
+        if levels <= DEGREE or not len(f):
+            return cls(f, places, levels, f)
+        share, rows = (column.linear / np.sqrt(12) + 0.5)[column.codes], len(x)
+        scores = special.ndtri(np.clip(share, 0.5 / rows, 1 - 0.5 / rows))
+        return cls(f, places, levels, scores[None])
+
+    @classmethod
+    def of_levels(cls, codes: Integers, weights: Floats | None = None) -> Variable:
+        """Return the indicators of the levels of a category, from codes ``(n,)``."""
+        shares = np.ones(len(codes)) if weights is None else weights
+        f = centred_indicators(codes, shares / shares.sum(), int(codes.max()) + 1)
+        return cls(f, np.ones(len(f)), min(len(f), DEGREE), f)
+
+
+@dataclasses.dataclass(frozen=True)
+class ConditionalResiduals:
+    """Residuals of a variable given Z.
+
+    Attributes:
+      values: ``(k, n)``: of its functions, then of functions of the ranks of its residual.
+      places: ``(k,)``, of the functions.
+      is_second: ``(k,)``, mask of functions of its residual.
+      unfitted: squared share of each direction of the design that the regression does not take out,
+        ``(k, r)``.
+      noise: factor of the variance of each, by `JITTER`, ``(k,)``.
+      share: share of the variance of the first function that Z does not explain.
+    """
+
+    values: Floats
+    places: Floats
+    is_second: NDArray[np.bool_]
+    unfitted: Floats
+    noise: Floats
+    share: float
+
+
+class Conditioning:
+    """The regression of functions on the columns of Z."""
+
+    def __init__(self, given: Sequence[Variable], rows: int, weights: Floats | None = None) -> None:
+        """Decompose the design of the columns."""
+        self.rows, self.weights = rows, weights
+        self.shares = np.full(rows, 1 / rows) if weights is None else weights / weights.sum()
+        self.numbers = [z for z in given if not z.is_discrete and len(z.functions)]
+        self.lines = np.array([z.functions[0] for z in self.numbers]).reshape(-1, rows)
+        self.orders = np.array([self._order(line) for line in self.lines], np.intp)
+        self.line_products = self.lines @ self.lines.T
+        dtype = np.float32 if rows >= FLOAT32_ROWS else np.float64
+        design = _design(given, rows, dtype)
+        shares: Floats = self.shares.astype(dtype)
+        self.design = design - (design @ shares)[:, None]
+        weighted = self.design * shares
+        values, vectors = np.linalg.eigh((weighted @ self.design.T).astype(np.float64))
+        rounding = 1e-6 if rows >= FLOAT32_ROWS else 1e-9
+        used = values > max(rounding * values.max(initial=0), rounding**2)
+        used[: -max(1, int(MOST_DIRECTIONS * rows))] = False
+        self.map = vectors[:, used] / np.sqrt(values[used])
+        self.fitted = values[used] / (values[used] + PENALTIES[:, None])
+        degrees = 1 + self.fitted.sum(axis=1)
+        self.least = int(np.argmax(degrees < MOST_DEGREES_OF_FREEDOM * rows))
+        self.log_spare_rows = 2 * np.log(np.maximum(rows - degrees, 1e-9))[:, None]
+
+    def of_variable(self, variable: Variable) -> ConditionalResiduals:
+        """Return the residuals of a variable."""
+        f, places = variable.functions[:DEGREE], variable.places[:DEGREE]
+        if variable.places.max(initial=0) == 1:  # all levels of a category
+            f, places = variable.functions, variable.places
+        values, unfitted, jumps = self.regress(f)
+        size = np.maximum((values * values) @ self.shares, 1e-12)
+        noise = 1 + noise_of_ranks(places) / size
+        second: Floats = np.zeros((0, self.rows))
+        unfitted_second: Floats = np.zeros((0, unfitted.shape[1]))
+        if len(f) and not variable.is_discrete and self.map.size:
+            g = RankedColumn.of_values(values[0], self.weights).functions(OF_RESIDUAL)[1:]
+            second, unfitted_second = self._residuals(g)
+            second = _without(second, jumps)
+        elif len(f) and not variable.is_discrete:
+            second, unfitted_second = values[1:OF_RESIDUAL], unfitted[1:OF_RESIDUAL]
+        of_second = np.arange(2.0, len(second) + 2)
+        more = 1 + (noise[:1].sum() - 1) * _steepness(of_second)
+        return ConditionalResiduals(
+            np.concatenate([values, second]),
+            np.concatenate([places, of_second]),
+            np.arange(len(values) + len(second)) >= len(values),
+            np.concatenate([unfitted, unfitted_second]),
+            np.concatenate([noise, more]),
+            float(size[:1].sum()),
+        )
+
+    def regress(self, f: Floats) -> tuple[Floats, Floats, Floats]:
+        """Return residuals ``(k, n)``, unfitted shares ``(k, r)``, and what jumps explain.
+
+        The last are orthonormal functions ``(j, n)``, which the residuals are without.
+        """
+        values, unfitted = self._residuals(f)
+        jumps = self._jumps(values, f)
+        return _without(values, jumps), unfitted, jumps
+
+    def _residuals(self, f: Floats) -> tuple[Floats, Floats]:
+        """Return residuals ``(k, n)``, and squared shares of unfitted directions, ``(k, r)``."""
+        f = f - (f @ self.shares)[:, None]
+        weighted = (f * self.shares).astype(self.design.dtype)
+        c = self.map.T @ (self.design @ weighted.T)
+        unexplained = (f * f) @ self.shares - (1 - (1 - self.fitted) ** 2) @ c**2
+        score = np.log(np.maximum(unexplained, 1e-300)) - self.log_spare_rows
+        score[: self.least] = np.inf
+        fitted = self.fitted[np.maximum(score.argmin(axis=0) - UNDERSMOOTHING, self.least)]
+        of_design = (self.map @ (fitted.T * c)).astype(self.design.dtype)
+        return f - (self.design.T @ of_design).T, (1 - fitted) ** 2
+
+    def _order(self, line: Floats) -> Integers:
+        """Return the rows in the order of ``line``; of very many, some that are evenly spread."""
+        return np.argsort(line, kind="stable")[:: -(-self.rows // FLOAT32_ROWS)]
+
+    def _jumps(self, values: Floats, f: Floats) -> Floats:
+        """Return orthonormal residuals ``(j, n)`` of steps of Z at which ``values`` jump."""
+        found: Floats = np.zeros((0, self.rows))
+        if not len(f) or not len(self.lines):
+            return found
+        lines, orders = self.lines, self.orders
+        side = max(JUMP_ROWS, int(JUMP_SHARE * orders.shape[1]))
+        if 4 * side > orders.shape[1]:
+            return found
+        if len(lines) > 1:
+            slopes = np.linalg.lstsq(self.line_products, lines @ f[0], rcond=None)[0]
+            lines = np.concatenate([lines, (slopes @ lines)[None]])
+            orders = np.concatenate([orders, self._order(lines[-1])[None]])
+        values, places = values[:3], np.take_along_axis(lines, orders, axis=1)
+        for _ in range(MOST_JUMPS):
+            size, line, at = _largest_jump(values[:, orders], places, side)
+            if size < LEAST_JUMP:
+                break
+            above = (lines[line] > at).astype(np.float64)
+            step = _without(self._residuals(above[None])[0], found)
+            norm = np.linalg.norm(step)
+            if norm < 1e-3 * np.sqrt(self.rows):  # the design has it already
+                break
+            step = step / norm
+            found = np.concatenate([found, step])
+            values = _without(values, step)
+        return found
+
+
+def _design(given: Sequence[Variable], rows: int, dtype: type[np.floating]) -> Floats:
+    """Return the features ``(r, n)`` of the columns of Z."""
+    count = len(given)
+    parts: list[Floats] = [np.zeros((0, rows), dtype)]
+    for z in given:
+        f = z.functions if z.is_discrete else z.functions[: OF_ONE if count == 1 else OF_MANY]
+        scale = np.ones(len(f)) if z.is_discrete else z.places[: len(f)]
+        parts.append((f / (scale * np.sqrt(count))[:, None]).astype(dtype))
+    landmarks = min(LANDMARKS * (count - 1), MOST_LANDMARKS, int(LANDMARK_SHARE * rows))
+    if landmarks > 0:
+        points = np.concatenate([z.coordinates for z in given])
+        centres = points[:, np.linspace(0, rows - 1, landmarks).astype(int)]
+
+        def kernel(to: Floats) -> Floats:
+            at = centres.astype(to.dtype)
+            square = np.sum(at * at, axis=0)[:, None] + np.sum(to * to, axis=0) - 2 * at.T @ to
+            return np.asarray(np.exp(-np.maximum(square, 0) / (2 * WIDTH**2 * count)))
+
+        root = np.linalg.cholesky(kernel(centres) + 1e-6 * np.eye(landmarks))
+        points = points.astype(dtype)
+        parts.append(np.linalg.inv(root).astype(dtype) @ kernel(points))
+    return np.concatenate(parts)
+
+
+def _without(values: Floats, basis: Floats) -> Floats:
+    """Subtract projections on an orthonormal basis ``(j, n)`` from values ``(k, n)``."""
+    return values - (values @ basis.T) @ basis
+
+
+def _largest_jump(values: Floats, places: Floats, side: int) -> tuple[float, int, float]:
+    """Return the size of the largest jump of ``values (k, d, n)``, its line and its place there.
+
+    ``places (d, n)`` are rising along each of the d lines.
+    """
+    total = np.zeros((*values.shape[:2], values.shape[2] + 1))
+    np.cumsum(values, axis=2, out=total[..., 1:])
+    rise = total[..., 2 * side :] - 2 * total[..., side:-side] + total[..., : -2 * side]
+    variance = 2 * side * np.maximum((values * values).mean(axis=2), 1e-12)
+    size = np.sum(rise**2 / variance[..., None], axis=0)
+    below, above = places[:, side - 1 : -side], places[:, side : places.shape[1] - side + 1]
+    size[below == above] = 0
+    line, at = np.unravel_index(np.argmax(size), size.shape)
+    return float(size[line, at]), int(line), float(below[line, at] + above[line, at]) / 2
+
+
+def noise_of_ranks(places: Floats) -> Floats:
+    """Return the variance that `JITTER` adds to functions of ranks."""
+    return JITTER**2 * _steepness(places)
+
+
+def _steepness(places: Floats) -> Floats:
+    """Return the variance that functions of ranks gain from noise in the ranks of variance 1."""
+    return np.select([places == 1, places == 2], [1.0, 5.0], np.pi**2 * places**2 / 12)

@@ -1,0 +1,151 @@
+"""HGR of two variables given others: the largest correlation of residuals, on the host.
+
+The residuals are those of `hgr_jax.independence_test` given other variables
+(`hgr_jax.core.host.conditioning`); the estimate and its interval those of `hgr_jax.hgr_fit`.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import math
+from typing import Any
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from hgr_jax._arrays import Floats, is_traced
+from hgr_jax._checks import as_host_weights, check_indexes, check_level
+from hgr_jax.core.host.conditioning import (
+    JITTER,
+    LEAST_GIVEN_ROWS,
+    Conditioning,
+    Variable,
+    noise_of_ranks,
+)
+from hgr_jax.core.host.estimates import HGREstimate
+from hgr_jax.core.host.polynomials import PolynomialPair
+from hgr_jax.core.host.ranks import effective_row_count
+
+
+@dataclasses.dataclass(frozen=True)
+class ConditionalHGRFit:
+    """HGR of two variables given others, and an `interval`: the result of ``hgr_fit(given=c)``.
+
+    Attributes:
+      correlation: the estimate, in [0, 1].
+      pvalue: of conditional independence, by the highest score of `hgr_jax.hgr`;
+        `hgr_jax.independence_test` finds more.
+      degrees: numbers of functions of a and of b with the highest score.
+      explained: shares of the variance of the ranks of a and of b that c explains.
+      rows: the effective number of rows, less those that the regression on c uses up.
+    """
+
+    correlation: float
+    pvalue: float
+    degrees: tuple[int, int]
+    explained: tuple[float, float]
+    rows: float
+    _estimate: HGREstimate | None = dataclasses.field(repr=False, compare=False, default=None)
+    _spare_share: float = dataclasses.field(repr=False, compare=False, default=1.0)
+
+    def interval(self, level: float = 0.95) -> tuple[float, float]:
+        """Return an interval for HGR given c.
+
+        Formula: that of `hgr_jax.HGRFit.interval`, for the residuals.  The high end is then divided
+        by the share of the rows that the regression on c does not use up.  Its variance uses up the
+        others; where cross-validation balances both, its bias is of the same order, and makes
+        residuals look less dependent by up to that share.  A regression that misses a jump of c, or
+        what depends on many columns at once, is farther off than that.
+
+        Args:
+          level: asked coverage, above 0 and below 1.
+
+        Returns:
+          Both ends, in [0, 1]; the estimate is between them.
+
+        Raises:
+          TypeError, ValueError: for a level other than the above.
+
+        Degenerate data: a variable that is constant, or that c explains, shows nothing, and has the
+        interval 0 to 1.  NaN where the estimate is.
+
+        Source: see `hgr_jax.HGRFit.interval`.
+
+        Example:
+          >>> import numpy as np, hgr_jax
+          >>> cause, e, f = np.random.default_rng(0).normal(size=(3, 1000))
+          >>> fit = hgr_jax.hgr_fit(cause**2 + e, cause + 0.5 * e + f, given=cause)
+          >>> low, high = fit.interval()
+          >>> print(f"{fit.correlation:.2f}, {low:.2f} to {high:.2f}")
+          0.45, 0.40 to 0.53
+        """
+        level = check_level("level", level)
+        if self._estimate is not None:
+            low, high = self._estimate.interval(self.pvalue, level)
+            return low, min(high / self._spare_share, 1.0)
+        return (math.nan, math.nan) if math.isnan(self.correlation) else (0.0, 1.0)
+
+
+def conditional_hgr_fit(a: Any, b: Any, given: Any, weights: ArrayLike | None) -> ConditionalHGRFit:
+    """Fit HGR of two variables given others; see `hgr_jax.hgr`."""
+    from hgr_jax.tables.given import read_given  # other measures do without its imports
+
+    if is_traced(a, b, given, weights):
+        raise TypeError(
+            "hgr given other variables is for the host: a, b, given and weights must not be traced."
+            " hgr_jax.kb(a, b, given=c) can be traced."
+        )
+    for name, other in (("b", b), ("weights", weights), ("given", given)):
+        check_indexes("a", a, name, other)
+    columns, levels = read_given(a, b, given)
+    w = as_host_weights(weights, len(columns[0]))
+    if w is not None:
+        columns, w = [x[w > 0] for x in columns], w[w > 0]
+        w = w if np.ptp(w) else None
+    rows = effective_row_count(len(columns[0]), w)
+    if rows < LEAST_GIVEN_ROWS or not all(np.isfinite(x).all() for x in columns):
+        return ConditionalHGRFit(math.nan, math.nan, (0, 0), (math.nan, math.nan), math.nan)
+    variables = [
+        Variable.of_levels(x.astype(np.int64), w) if i in levels else Variable.of_number(x, w)
+        for i, x in enumerate(columns)
+    ]
+    a_and_b, others = variables[:2], [z for z in variables[2:] if len(z.functions)]
+    conditioning = Conditioning(others, len(columns[0]), w)
+    parts, noise, unfitted, explained = [], [np.zeros(1)], [], []
+    for variable in a_and_b:
+        if not len(variable.functions):
+            return ConditionalHGRFit(0.0, 1.0, (0, 0), (0.0, 0.0), rows)
+        values, of_directions, _ = conditioning.regress(variable.functions)
+        share = np.minimum((values * values) @ conditioning.shares, 1)
+        parts.append(values)
+        noise.append(noise_of_ranks(variable.places) * (1 - share))
+        unfitted.append(of_directions[0])
+        explained.append(float(1 - share[0]))
+    if max(explained) > 1 - JITTER**2:
+        return ConditionalHGRFit(0.0, 1.0, (0, 0), (explained[0], explained[1]), rows)
+    spare_share = _spare_rows(conditioning, *unfitted) / conditioning.rows
+    rows *= spare_share
+    pair = PolynomialPair(
+        np.concatenate([np.ones((1, conditioning.rows)), *parts]),
+        (len(parts[0]), len(parts[1])),
+        conditioning.shares,
+    )
+    first, second = (i not in levels for i in (0, 1))
+    estimate = HGREstimate(pair, (first, second), rows, np.concatenate(noise)[:, None])
+    average, blocks = estimate.average
+    best = int(average.best[0])
+    return ConditionalHGRFit(
+        estimate.value,
+        estimate.pvalue,
+        (blocks.rows[best], blocks.columns[best]),
+        (explained[0], explained[1]),
+        rows,
+        estimate,
+        spare_share,
+    )
+
+
+def _spare_rows(conditioning: Conditioning, of_a: Floats, of_b: Floats) -> float:
+    """Return the number of independent rows whose moments vary as much as those of residuals."""
+    spare = conditioning.rows - conditioning.map.shape[1] - 1
+    return float((spare + of_a.sum()) * (spare + of_b.sum()) / (spare + np.sum(of_a * of_b)))

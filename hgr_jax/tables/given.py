@@ -1,0 +1,44 @@
+"""Two variables and those that they are given, as columns."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+
+from hgr_jax._arrays import Floats
+from hgr_jax._checks import as_given, as_pair
+from hgr_jax.tables.columns import read_variable
+from hgr_jax.tables.levels import Category, as_codes
+
+
+def read_given(a: Any, b: Any, given: Any) -> tuple[list[Floats], frozenset[int]]:
+    """Read two variables ``(n,)``, and given ones: ``(n,)``, ``(n, p)`` or a frame.
+
+    Returns:
+      Columns ``(n,)`` of a, b and each given variable, numbers or codes (a missing level is the
+      last one); and the places of those that are codes.
+
+    Raises:
+      TypeError, ValueError: for shapes and dtypes other than the above.
+    """
+    rows = len(np.asarray(a))
+    others = [("given", column) for column in _columns(given, rows)]
+    values = [read_variable(name, x) for name, x in [("a", a), ("b", b), *others]]
+    codes = [as_codes(x) for x in values]
+    as_pair(*codes[:2], max_ndim=1, warn=False)
+    for column in codes[2:]:
+        as_given(column, rows, np.float32, warn=False)
+    levels = frozenset(i for i, x in enumerate(values) if isinstance(x, Category))
+    return [np.asarray(x, np.float64) for x in codes], levels
+
+
+def _columns(given: Any, rows: int) -> list[Any]:
+    """Return the given variables one by one."""
+    if hasattr(given, "columns") or isinstance(given, Mapping):
+        return [given[name] for name in (given if isinstance(given, Mapping) else given.columns)]
+    array = given if hasattr(given, "ndim") else np.asarray(given)
+    if array.ndim == 2:
+        return [*array.T] if array.shape[0] == rows else [array]  # which is refused with its shape
+    return [given]

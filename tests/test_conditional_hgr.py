@@ -1,0 +1,128 @@
+"""HGR of two variables given others, with laws whose value is known."""
+
+from __future__ import annotations
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pandas as pd
+import pytest
+
+import hgr_jax
+
+RNG = np.random.default_rng
+
+
+def sample(
+    rng: np.random.Generator, rows: int, dim: int, correlation: float
+) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """Curves of z and jointly normal noises: given z, HGR is their correlation."""
+    z = rng.normal(size=(rows, dim))
+    e, f = rng.normal(size=(2, rows))
+    f = correlation * e + np.sqrt(1 - correlation**2) * f
+    return z.sum(axis=1) / np.sqrt(dim) + e, z[:, 0] ** 2 + f, z
+
+
+@pytest.mark.parametrize("dim", [1, 3])
+@pytest.mark.parametrize("correlation", [0.0, 0.5, 0.9])
+def test_is_the_correlation_of_normal_noises(correlation: float, dim: int) -> None:
+    rng, covered, values = RNG(dim), 0, []
+    for _ in range(10):
+        x, y, z = sample(rng, 1000, dim, correlation)
+        fit = hgr_jax.hgr_fit(x, y, given=z)
+        low, high = fit.interval()
+        assert low <= fit.correlation <= high
+        covered += low <= correlation <= high
+        values.append(fit.correlation)
+        assert fit.explained[0] == pytest.approx(0.5, abs=0.12)
+    assert np.mean(values) == pytest.approx(correlation, abs=0.05)
+    assert covered >= 9
+
+
+def test_a_common_cause_explains_the_dependence() -> None:
+    cause, e, f = RNG(0).normal(size=(3, 2000))
+    x, y = cause + 0.5 * e, cause**2 + 0.5 * f
+    assert hgr_jax.hgr(x, y) > 0.6
+    fit = hgr_jax.hgr_fit(x, y, given=cause)
+    assert fit.correlation < 0.1
+    assert fit.interval()[0] == 0
+    assert fit.pvalue > 0.05
+    assert hgr_jax.hgr(x, y, given=cause) == pytest.approx(fit.correlation)
+
+
+def test_a_constant_given_variable_changes_nothing() -> None:
+    x, y, _ = sample(RNG(1), 800, 1, 0.6)
+    assert hgr_jax.hgr(x, y, given=np.ones(800)) == pytest.approx(
+        float(hgr_jax.hgr(x, y)), abs=5e-3
+    )
+
+
+def test_takes_categories_and_frames() -> None:
+    rng = RNG(2)
+    site = rng.choice(list("abc"), 1500)
+    level = (site == "a") * 2.0
+    x, y = level + rng.normal(size=1500), level**2 + rng.normal(size=1500)
+    assert hgr_jax.hgr(x, y) > 0.4
+    assert hgr_jax.hgr(x, y, given=site) < 0.1
+    frame = pd.DataFrame({"site": site, "x": x})
+    colour = np.where(x + rng.normal(size=1500) > 1, "red", "blue")
+    assert hgr_jax.hgr(colour, y, given=frame) < 0.1
+    assert hgr_jax.hgr(colour, x, given=site) > 0.4
+
+
+def test_rows_of_weight_0_are_dropped_and_counts_repeat_rows() -> None:
+    rng = RNG(3)
+    x, y, z = sample(rng, 300, 2, 0.7)
+    w = (rng.random(300) < 0.7).astype(float)
+    kept = w > 0
+    fit = hgr_jax.hgr_fit(x, y, given=z, weights=w)
+    same = hgr_jax.hgr_fit(x[kept], y[kept], given=z[kept])
+    assert fit.correlation == pytest.approx(same.correlation, abs=1e-12)
+    assert fit.interval() == pytest.approx(same.interval(), abs=1e-12)
+    counts = rng.integers(0, 3, 300)
+    repeated = hgr_jax.hgr_fit(
+        *(np.repeat(v, counts, axis=0) for v in (x, y)), given=np.repeat(z, counts, axis=0)
+    )
+    counted = hgr_jax.hgr_fit(x, y, given=z, counts=counts)
+    assert counted.correlation == pytest.approx(repeated.correlation, abs=1e-12)
+
+
+def test_weights_are_of_a_population() -> None:
+    rng = RNG(4)
+    x, y, z = sample(rng, 2000, 1, 0.8)
+    w = rng.uniform(0.5, 2, 2000)
+    fit = hgr_jax.hgr_fit(x, y, given=z, weights=w)
+    assert fit.correlation == pytest.approx(0.8, abs=0.06)
+    assert fit.rows < w.sum() ** 2 / np.sum(w**2)
+
+
+def test_what_the_given_variable_explains_shows_nothing() -> None:
+    x, y, z = sample(RNG(5), 500, 1, 0.9)
+    fit = hgr_jax.hgr_fit(np.exp(z[:, 0]), y, given=z)
+    assert (fit.correlation, fit.pvalue, fit.interval()) == (0, 1, (0, 1))
+    fit = hgr_jax.hgr_fit(np.ones(500), y, given=z)
+    assert (fit.correlation, fit.pvalue, fit.interval()) == (0, 1, (0, 1))
+    bad = x.copy()
+    bad[3] = np.nan
+    assert np.isnan(hgr_jax.hgr(bad, y, given=z))
+    assert np.isnan(hgr_jax.hgr(x[:9], y[:9], given=z[:9]))
+    assert np.isnan(hgr_jax.hgr_fit(bad, y, given=z).interval()).all()
+
+
+def test_refusals() -> None:
+    x, y, z = sample(RNG(6), 100, 1, 0.5)
+    with pytest.raises(TypeError, match="must not be traced"):
+        jax.jit(lambda a: hgr_jax.hgr(a, y, given=z))(x)
+    with pytest.raises(ValueError, match="degrees are of two variables alone"):
+        hgr_jax.hgr(x, y, given=z, degrees=3)
+    with pytest.raises(ValueError, match="given must have 100 rows"):
+        hgr_jax.hgr(x, y, given=z[:50, 0])
+    with pytest.raises(ValueError, match="different indexes"):
+        hgr_jax.hgr(pd.Series(x), y, given=pd.Series(z[:, 0], index=range(1, 101)))
+    with pytest.raises(ValueError, match="level"):
+        hgr_jax.hgr_fit(x, y, given=z).interval(2.0)
+
+
+def test_returns_the_dtype_of_the_data() -> None:
+    x, y, z = (jnp.asarray(v, jnp.float32) for v in sample(RNG(7), 200, 1, 0.5))
+    assert hgr_jax.hgr(x, y, given=z).dtype == jnp.float32
