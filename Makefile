@@ -128,6 +128,8 @@ $(VENV)/ready-oldest: pyproject.toml .ci/oldest.py | $(VENV)/bin/python
 	  --editable '.[$(shell echo $(OLD) | tr " " ,)]'
 	@touch $@
 
+# DoWhy would put an old SciPy under all tests; its falsification of graphs runs with the new one.
 $(VENV)/ready-dev: pyproject.toml | $(VENV)/bin/python
 	$(BIN)/python -m pip install --quiet --editable '.[dev]'
+	$(BIN)/python -m pip install --quiet --no-deps 'dowhy==0.14; python_version < "3.14"'
 	@touch $@

@@ -99,7 +99,8 @@ _NAMES = {
 """Public names by module; all others are in `measures`."""
 
 _MODULES = (
-    "datasets", "fairness", "inference", "kernels", "measures", "plotting", "sklearn", "torch",
+    "causal", "datasets", "fairness", "inference", "kernels", "measures", "plotting", "sklearn",
+    "torch",
 )
 # fmt: on
 

@@ -17,7 +17,7 @@ import numpy as np
 import pytest
 
 import hgr_jax
-from hgr_jax import datasets, fairness, inference, kernels, measures
+from hgr_jax import causal, datasets, fairness, inference, kernels, measures
 from hgr_jax import sklearn as scores
 from hgr_jax import torch as of_tensors
 from hgr_jax.datasets import synthetic
@@ -44,6 +44,7 @@ def public_objects() -> list[tuple[str, object]]:
         *((name, getattr(kernels, name)) for name in kernels.__all__ if name != "KernelLike"),
         *((name, getattr(datasets, name)) for name in datasets.__all__ if name != "synthetic"),
         *((name, getattr(scores, name)) for name in scores.__all__),
+        *((name, getattr(causal, name)) for name in causal.__all__),
         *((f"torch.{name}", getattr(of_tensors, name)) for name in of_tensors.__all__),
     ]
 
@@ -77,6 +78,7 @@ MODULES_WITH_EXAMPLES = [
     *(f"fairness.{n}" for n in ("certificate", "estimators", "penalties", "postprocessor")),
     *(f"fairness.{n}" for n in ("report", "statistics", "training")),
     "_archive",
+    "causal",
     *(f"inference.{n}" for n in ("independence", "intervals", "permutation", "resampling")),
     *(f"inference.{n}" for n in ("roys_root.law", "selection")),
     "tables.columns",
@@ -101,6 +103,9 @@ MODULES_WITH_EXAMPLES = [
 def test_examples_in_docstrings_run(module: str) -> None:
     if module == "torch":
         pytest.importorskip("torch", reason="the extra torch is not installed")
+    if module == "causal":
+        for package in ("causallearn", "pgmpy", "tigramite"):
+            pytest.importorskip(package, reason="the extra causal is not installed")
     results = doctest.testmod(importlib.import_module(f"hgr_jax.{module}"))
     assert results.attempted > 0
     assert results.failed == 0

@@ -31,7 +31,7 @@ LAYERS = (
     {"kernels", "measures", "tables"},
     {"plotting", "torch"},
     {"inference"},
-    {"datasets", "fairness", "scanning", "sklearn"},
+    {"causal", "datasets", "fairness", "scanning", "sklearn"},
     {"__init__", "__main__", "cli"},
 )
 """From the bottom; a room imports from its own layer and from those below."""
@@ -39,7 +39,7 @@ LAYERS = (
 
 MAX_PARAMETERS = 8
 
-PROMISED = ("measures", "inference", "fairness", "datasets", "kernels", "sklearn")
+PROMISED = ("measures", "inference", "fairness", "datasets", "kernels", "sklearn", "causal")
 PUBLIC = {"__init__", *hgr_jax.__all__}
 PUBLIC |= {n for name in PROMISED for n in importlib.import_module(f"hgr_jax.{name}").__all__}
 """Functions and classes that users call: their options are theirs."""

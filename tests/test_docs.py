@@ -35,7 +35,7 @@ LONG = {"training_under_a_constraint"}
 """Pages whose examples take long, and are near to those of the README and of docstrings."""
 
 ROOMS = ("measures", "inference", "inference.roys_root", "fairness", "datasets", "kernels")
-ROOMS += ("datasets.synthetic", "plotting", "sklearn", "torch")
+ROOMS += ("datasets.synthetic", "plotting", "sklearn", "torch", "causal")
 MODULES = ("hgr_jax", *(f"hgr_jax.{room}" for room in ROOMS))
 
 
