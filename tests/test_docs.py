@@ -31,6 +31,7 @@ if importlib.util.find_spec("sphinx-mathjax-offline") is None:
 ROOT = Path(__file__).parent.parent
 DOCS = ROOT / "docs"
 EXAMPLES = [DOCS / "index.md", *sorted(DOCS.glob("guides/*.md")), *sorted(DOCS.glob("theory/*.md"))]
+NEEDED = {"causal_graphs": ("causallearn", "pgmpy", "tigramite", "dowhy")}
 LONG = {"training_under_a_constraint"}
 """Pages whose examples take long, and are near to those of the README and of docstrings."""
 
@@ -226,6 +227,8 @@ def run(language: str, code: str, path: Path, namespace: dict[str, Any]) -> str 
 )
 def test_examples(path: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Every block runs, one after the other; a text block after one is what it prints."""
+    for package in NEEDED.get(path.stem, ()):
+        pytest.importorskip(package, reason=f"{package} is not installed", exc_type=ImportError)
     monkeypatch.chdir(tmp_path)
     namespace: dict[str, Any] = {"__name__": "example"}
     printed = None
