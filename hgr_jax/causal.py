@@ -16,15 +16,30 @@ A graph says no more than its tests: the guide on causal graphs has what it supp
 from __future__ import annotations
 
 import functools
+import math
 from collections.abc import Callable
 from typing import Any
 
 import numpy as np
 
 from hgr_jax._optional import require
-from hgr_jax.inference.independence import ConditionalTests, independence_test
+from hgr_jax.inference.independence import (
+    ConditionalTests,
+    IndependenceTest,
+    independence_test,
+)
 
 __all__ = ["causal_learn_test", "dowhy_test", "pgmpy_test", "tigramite_test"]
+
+
+def _with_pvalue(test: IndependenceTest) -> IndependenceTest:
+    """Raise for a p-value of NaN, which searches would take for a dependence or for none."""
+    if math.isnan(test.pvalue):
+        raise ValueError(
+            "a test has no p-value, as there are missing numbers or fewer than 10 rows: drop the"
+            " rows with missing numbers, or replace these."
+        )
+    return test
 
 
 def causal_learn_test() -> str:
@@ -40,7 +55,8 @@ def causal_learn_test() -> str:
 
     Raises:
       ImportError: without causal-learn.
-      ValueError: by causal-learn's search, for columns that are constant or have missing numbers.
+      ValueError: by causal-learn's search, for columns that are constant or have missing numbers,
+        and for fewer than 10 rows.
 
     Source: causal-learn's ``register_ci_test``; the test: see `hgr_jax.independence_test`.
 
@@ -71,7 +87,7 @@ def _causal_learn_class() -> Any:
         def __call__(self, X: int, Y: int, condition_set: Any = None) -> float:  # noqa: N803
             (x,), (y,), given, key = self.get_formatted_XYZ_and_cachekey(X, Y, condition_set)
             if key not in self.pvalue_cache:
-                self.pvalue_cache[key] = self.tests(x, y, given).pvalue
+                self.pvalue_cache[key] = _with_pvalue(self.tests(x, y, given)).pvalue
             pvalue: float = self.pvalue_cache[key]
             return pvalue
 
@@ -93,7 +109,7 @@ def pgmpy_test(table: Any) -> Callable[..., bool]:
       (equal to it) and ``p_value_``, by which ``orient_rule`` compares tests.  It may be pickled.
 
     Raises:
-      TypeError, ValueError: as `ConditionalTests` does.
+      TypeError, ValueError: as `ConditionalTests` does; by pgmpy's search, for fewer than 10 rows.
 
     Source: pgmpy's ``PC``, of `pgmpy.causal_discovery` and of the older `pgmpy.estimators`; the
     test: see `hgr_jax.independence_test`.
@@ -124,7 +140,7 @@ class _PgmpyTest:
         significance_level: float = 0.01,
         **_: Any,  # the older `PC` passes its data too
     ) -> bool:
-        found = self._tests(str(X), str(Y), [str(name) for name in Z])
+        found = _with_pvalue(self._tests(str(X), str(Y), [str(name) for name in Z]))
         self.statistic_ = self.effect_size_ = found.statistic
         self.p_value_ = found.pvalue
         return found.pvalue >= significance_level
@@ -153,7 +169,7 @@ def tigramite_test(**options: Any) -> Any:
 
     Raises:
       ImportError: without tigramite.
-      ValueError: by tigramite's search, for x or y of several variables.
+      ValueError: by tigramite's search, for x or y of several variables, and fewer than 10 rows.
 
     Source: Runge et al., "Detecting and quantifying causal associations in large nonlinear time
     series datasets" (2019); the test: see `hgr_jax.independence_test`.
@@ -193,7 +209,7 @@ def _tigramite_class() -> Any:
                 found = independence_test(x, y, given=dict(enumerate(given)))
             else:
                 found = independence_test(x, y, order=True)
-            self.pvalue = found.pvalue
+            self.pvalue = _with_pvalue(found).pvalue
             return found.statistic
 
         def get_analytic_significance(self, value: Any, T: Any, dim: Any, xyz: Any) -> float:  # noqa: N803
@@ -215,10 +231,11 @@ def dowhy_test(X: Any, Y: Any, Z: Any = None) -> float:  # noqa: N803
         are those of text, as everywhere in DoWhy.
 
     Returns:
-      The p-value, NaN for missing numbers and fewer than 10 rows.
+      The p-value.
 
     Raises:
-      TypeError, ValueError: as `hgr_jax.independence_test` does.
+      TypeError, ValueError: as `hgr_jax.independence_test` does, and for missing numbers or fewer
+        than 10 rows.
 
     Source: Eulig et al., "Toward falsifying causal graphs using a permutation-based test" (2023);
     the test: see `hgr_jax.independence_test`.
@@ -232,4 +249,4 @@ def dowhy_test(X: Any, Y: Any, Z: Any = None) -> float:  # noqa: N803
       (True, True)
     """
     x, y = (v[:, 0] if getattr(v, "ndim", 1) == 2 and v.shape[1] == 1 else v for v in (X, Y))
-    return independence_test(x, y, given={} if Z is None else Z).pvalue
+    return _with_pvalue(independence_test(x, y, given={} if Z is None else Z)).pvalue
