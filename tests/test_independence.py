@@ -282,8 +282,26 @@ class TestConditionalTests:
                 assert tests(x, y, c).pvalue == pytest.approx(single.pvalue, rel=1e-9)
             places = [frame.columns.get_loc(name) for name in ("x", "y", "c")]
             assert tests(places[0], places[1], places[2]) == tests("x", "y", "c")
-            assert tests("x", "y") == independence_test(frame.x, frame.y, weights=w)
+            alone, single = tests("x", "y"), independence_test(frame.x, frame.y, weights=w)
+            assert (alone.source, alone.degrees) == (single.source, single.degrees) != ("", (0, 0))
+            assert alone.statistic == pytest.approx(single.statistic, rel=1e-12)
+            assert alone.pvalue == pytest.approx(single.pvalue, rel=1e-9)
             assert tests("kind", "x").pvalue < 1e-4
+
+    def test_of_a_wide_table_are_those_of_single_calls(self, rng: np.random.Generator) -> None:
+        table = rng.standard_normal((150, 70))  # more than one block
+        table[:, 1] = table[:, 0] ** 2 + table[:, 1]
+        table[:, 2:4] = table[:, 2:4] > 0
+        table[:, 4] = np.round(table[:, 0])
+        table[:, 5] = rng.random(150) < 0.04  # too few ones for the law
+        weights = rng.integers(0, 3, 150).astype(float)
+        for w in (None, weights):
+            tests = hgr_jax.ConditionalTests(table, weights=w)
+            for x, y in ((0, 1), (1, 0), (2, 3), (4, 1), (1, 5), (5, 1), (0, 66), (66, 0), (3, 4)):
+                single = independence_test(table[:, x], table[:, y], weights=w)
+                found = tests(x, y)
+                assert (found.source, found.degrees) == (single.source, single.degrees)
+                assert found.pvalue == pytest.approx(single.pvalue, rel=1e-9)
 
     def test_keep_what_they_share(self, rng: np.random.Generator) -> None:
         table = rng.standard_normal((400, 8))
