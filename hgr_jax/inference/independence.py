@@ -605,10 +605,12 @@ class ConditionalTests(ColumnTests):
         side, w = self._ranked(x), self._weights
         rows = effective_row_count(self._rows, w)
         numbers = {i: self._ranked(i) for i in block if i != x and i not in self._levels}
+        is_binary = w is None and side.is_binary  # beside another, it has Fisher's test
         others = {
             i: z
             for i, z in numbers.items()
-            if _follows_rank_law(side, z, rows) and not (w is None and side.is_binary and z.is_binary)
+            if _follows_rank_law(side, z, rows)
+            and not (w is None and side.is_binary and z.is_binary)
         }
         if not others:
             return {}

@@ -65,6 +65,9 @@ LEAST_GIVEN_ROWS = 10
 FLOAT32_ROWS = 20_000
 """Number of rows from which on the design is in float32, and jumps are looked for among so many."""
 
+KERNEL_ROWS = 2**12
+"""Number of rows whose kernel is in the processor's cache at a time."""
+
 
 @dataclasses.dataclass(frozen=True)
 class Variable:
@@ -92,7 +95,9 @@ class Variable:
         """Return the functions of finite numbers ``(n,)``."""
         column = RankedColumn.of_values(x, weights)
         f = column.functions(OF_ONE)
-        places, levels = 1.0 + column.positions[: len(f)], min(len(np.unique(x)), DEGREE + 1)
+        places, levels = 1.0 + column.positions[: len(f)], DEGREE + 1
+        if column.of_levels is not None:
+            levels = min(len(column.linear), levels)
         if levels <= DEGREE or not len(f):
             return cls(f, places, levels, f)
         share, rows = (column.linear / np.sqrt(12) + 0.5)[column.codes], len(x)
@@ -138,14 +143,18 @@ class Conditioning:
         self.shares = np.full(rows, 1 / rows) if weights is None else weights / weights.sum()
         self.numbers = [z for z in given if not z.is_discrete and len(z.functions)]
         self.lines = np.array([z.functions[0] for z in self.numbers]).reshape(-1, rows)
+        self.jump_rows = np.arange(rows)
+        if rows > FLOAT32_ROWS:
+            sample = np.random.default_rng(0).choice(rows, FLOAT32_ROWS, replace=False)
+            self.jump_rows = np.sort(sample)
         self.orders = np.array([self._order(line) for line in self.lines], np.intp)
         self.line_products = self.lines @ self.lines.T
         dtype = np.float32 if rows >= FLOAT32_ROWS else np.float64
-        design = _design(given, rows, dtype)
-        shares: Floats = self.shares.astype(dtype)
-        self.design = design - (design @ shares)[:, None]
-        weighted = self.design * shares
-        values, vectors = np.linalg.eigh((weighted @ self.design.T).astype(np.float64))
+        self.design = _design(given, rows, dtype)
+        self.design -= (self.design @ self.shares.astype(dtype))[:, None]
+        weighted = self.design if weights is None else self.design * (rows * self.shares)
+        gram = weighted.astype(dtype, copy=False) @ self.design.T
+        values, vectors = np.linalg.eigh(gram.astype(np.float64) / rows)
         rounding = 1e-6 if rows >= FLOAT32_ROWS else 1e-9
         used = values > max(rounding * values.max(initial=0), rounding**2)
         used[: -max(1, int(MOST_DIRECTIONS * rows))] = False
@@ -201,11 +210,11 @@ class Conditioning:
         score[: self.least] = np.inf
         fitted = self.fitted[np.maximum(score.argmin(axis=0) - UNDERSMOOTHING, self.least)]
         of_design = (self.map @ (fitted.T * c)).astype(self.design.dtype)
-        return f - (self.design.T @ of_design).T, (1 - fitted) ** 2
+        return f - of_design.T @ self.design, (1 - fitted) ** 2
 
     def _order(self, line: Floats) -> Integers:
-        """Return the rows in the order of ``line``; of very many, some that are evenly spread."""
-        return np.argsort(line, kind="stable")[:: -(-self.rows // FLOAT32_ROWS)]
+        """Return `jump_rows` in the order of ``line``."""
+        return self.jump_rows[np.argsort(line[self.jump_rows], kind="stable")]
 
     def _jumps(self, values: Floats, f: Floats) -> Floats:
         """Return orthonormal residuals ``(j, n)`` of steps of Z at which ``values`` jump."""
@@ -239,25 +248,36 @@ class Conditioning:
 def _design(given: Sequence[Variable], rows: int, dtype: type[np.floating]) -> Floats:
     """Return the features ``(r, n)`` of the columns of Z."""
     count = len(given)
-    parts: list[Floats] = [np.zeros((0, rows), dtype)]
-    for z in given:
-        f = z.functions if z.is_discrete else z.functions[: OF_ONE if count == 1 else OF_MANY]
-        scale = np.ones(len(f)) if z.is_discrete else z.places[: len(f)]
-        parts.append((f / (scale * np.sqrt(count))[:, None]).astype(dtype))
+    most = OF_ONE if count == 1 else OF_MANY
+    functions = [z.functions if z.is_discrete else z.functions[:most] for z in given]
+    additive = sum(map(len, functions))
     landmarks = min(LANDMARKS * (count - 1), MOST_LANDMARKS, int(LANDMARK_SHARE * rows))
-    if landmarks > 0:
-        points = np.concatenate([z.coordinates for z in given])
+    landmarks = max(landmarks, 0)
+    design = np.empty((additive + landmarks, rows), dtype)
+    start = 0
+    for z, f in zip(given, functions, strict=True):
+        scale = np.ones(len(f)) if z.is_discrete else z.places[: len(f)]
+        np.divide(f, (scale * np.sqrt(count))[:, None], out=design[start : start + len(f)])
+        start += len(f)
+    if landmarks:
+        width = WIDTH * np.sqrt(count)
+        points = np.concatenate([z.coordinates for z in given]) / width
         centres = points[:, np.linspace(0, rows - 1, landmarks).astype(int)]
+        root = np.linalg.cholesky(_kernel(centres, centres) + 1e-6 * np.eye(landmarks))
+        root, centres = np.linalg.inv(root).astype(dtype), centres.astype(dtype)
+        for part in (slice(i, i + KERNEL_ROWS) for i in range(0, rows, KERNEL_ROWS)):
+            kernel = _kernel(centres, points[:, part].astype(dtype))
+            np.matmul(root, kernel, out=design[additive:, part])
+    return design
 
-        def kernel(to: Floats) -> Floats:
-            at = centres.astype(to.dtype)
-            square = np.sum(at * at, axis=0)[:, None] + np.sum(to * to, axis=0) - 2 * at.T @ to
-            return np.asarray(np.exp(-np.maximum(square, 0) / (2 * WIDTH**2 * count)))
 
-        root = np.linalg.cholesky(kernel(centres) + 1e-6 * np.eye(landmarks))
-        points = points.astype(dtype)
-        parts.append(np.linalg.inv(root).astype(dtype) @ kernel(points))
-    return np.concatenate(parts)
+def _kernel(a: Floats, b: Floats) -> Floats:
+    """Return ``exp(-|a - b|^2 / 2)`` of all pairs of points ``(d, m)`` and ``(d, n)``."""
+    kernel = a.T @ b
+    kernel -= 0.5 * np.sum(a * a, axis=0)[:, None]
+    kernel -= 0.5 * np.sum(b * b, axis=0)
+    np.minimum(kernel, 0, out=kernel)
+    return np.exp(kernel, out=kernel)
 
 
 def _without(values: Floats, basis: Floats) -> Floats:
