@@ -609,8 +609,7 @@ class ConditionalTests(ColumnTests):
         others = {
             i: z
             for i, z in numbers.items()
-            if _follows_rank_law(side, z, rows)
-            and not (w is None and side.is_binary and z.is_binary)
+            if _follows_rank_law(side, z, rows) and not (is_binary and z.is_binary)
         }
         if not others:
             return {}
