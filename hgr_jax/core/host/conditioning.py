@@ -17,6 +17,7 @@ from __future__ import annotations
 
 import dataclasses
 from collections.abc import Sequence
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -148,12 +149,15 @@ class Conditioning:
             sample = np.random.default_rng(0).choice(rows, FLOAT32_ROWS, replace=False)
             self.jump_rows = np.sort(sample)
         self.orders = np.array([self._order(line) for line in self.lines], np.intp)
-        self.line_products = self.lines @ self.lines.T
-        dtype = np.float32 if rows >= FLOAT32_ROWS else np.float64
+        self.scores = np.concatenate([np.zeros((0, rows)), *(z.coordinates for z in self.numbers)])
+        self.score_products = self.scores @ self.scores.T
+        dtype: Any = np.float32 if rows >= FLOAT32_ROWS else np.float64
         self.design = _design(given, rows, dtype)
         self.design -= (self.design @ self.shares.astype(dtype))[:, None]
-        weighted = self.design if weights is None else self.design * (rows * self.shares)
-        gram = weighted.astype(dtype, copy=False) @ self.design.T
+        weighted: Floats = self.design
+        if weights is not None:
+            weighted = (weighted * (rows * self.shares)).astype(dtype)
+        gram = weighted @ self.design.T
         values, vectors = np.linalg.eigh(gram.astype(np.float64) / rows)
         rounding = 1e-6 if rows >= FLOAT32_ROWS else 1e-9
         used = values > max(rounding * values.max(initial=0), rounding**2)
@@ -226,8 +230,8 @@ class Conditioning:
         if 4 * side > orders.shape[1]:
             return found
         if len(lines) > 1:
-            slopes = np.linalg.lstsq(self.line_products, lines @ f[0], rcond=None)[0]
-            lines = np.concatenate([lines, (slopes @ lines)[None]])
+            slopes = np.linalg.lstsq(self.score_products, self.scores @ f[0], rcond=None)[0]
+            lines = np.concatenate([lines, (slopes @ self.scores)[None]])
             orders = np.concatenate([orders, self._order(lines[-1])[None]])
         values, places = values[:3], np.take_along_axis(lines, orders, axis=1)
         for _ in range(MOST_JUMPS):
