@@ -208,7 +208,7 @@ DESIGNS = [
     Design("counts", "binary", counts, False),
     Design("steps", "steps", steps, False),
     Design("one step", "steps", one_step, True),
-    Design("step of the sum", "steps", step_of_sum, False),
+    Design("step of the sum", "steps", step_of_sum, True),
     Design("determined", "determined", determined, True),
     Design("line", "alternative", related(lambda r, e, m: e, 0.4), True),
     Design("square", "alternative", related(lambda r, e, m: e**2, 0.4), True),

@@ -52,6 +52,9 @@ MOST_DEGREES_OF_FREEDOM, MOST_DIRECTIONS = 0.5, 0.6
 JUMP_SHARE, JUMP_ROWS = 0.04, 15
 """Share of the rows on either side of a jump that show it, and their smallest number."""
 
+NEAR_JUMP = 20
+"""Smallest number of rows for each column of Z by which the direction of a step is found again."""
+
 MOST_JUMPS, LEAST_JUMP = 4, 15.0
 """Largest number of jumps, and smallest sum of squares of one, of three functions, over its
 variance: three independent functions pass it at one place in 500."""
@@ -150,7 +153,6 @@ class Conditioning:
             self.jump_rows = np.sort(sample)
         self.orders = np.array([self._order(line) for line in self.lines], np.intp)
         self.scores = np.concatenate([np.zeros((0, rows)), *(z.coordinates for z in self.numbers)])
-        self.score_products = self.scores @ self.scores.T
         dtype: Any = np.float32 if rows >= FLOAT32_ROWS else np.float64
         self.design = _design(given, rows, dtype)
         self.design -= (self.design @ self.shares.astype(dtype))[:, None]
@@ -201,18 +203,22 @@ class Conditioning:
         The last are orthonormal functions ``(j, n)``, which the residuals are without.
         """
         values, unfitted = self._residuals(f)
-        jumps = self._jumps(values, f)
+        jumps = self._jumps(values, f, 1 - np.sqrt(unfitted[:1]))
         return _without(values, jumps), unfitted, jumps
 
-    def _residuals(self, f: Floats) -> tuple[Floats, Floats]:
-        """Return residuals ``(k, n)``, and squared shares of unfitted directions, ``(k, r)``."""
+    def _residuals(self, f: Floats, fitted: Floats | None = None) -> tuple[Floats, Floats]:
+        """Return residuals ``(k, n)``, and squared shares of unfitted directions, ``(k, r)``.
+
+        ``fitted (k, r)`` are shares of the directions to take out, None for those that suit ``f``.
+        """
         f = f - (f @ self.shares)[:, None]
         weighted = (f * self.shares).astype(self.design.dtype)
         c = self.map.T @ (self.design @ weighted.T)
-        unexplained = (f * f) @ self.shares - (1 - (1 - self.fitted) ** 2) @ c**2
-        score = np.log(np.maximum(unexplained, 1e-300)) - self.log_spare_rows
-        score[: self.least] = np.inf
-        fitted = self.fitted[np.maximum(score.argmin(axis=0) - UNDERSMOOTHING, self.least)]
+        if fitted is None:
+            unexplained = (f * f) @ self.shares - (1 - (1 - self.fitted) ** 2) @ c**2
+            score = np.log(np.maximum(unexplained, 1e-300)) - self.log_spare_rows
+            score[: self.least] = np.inf
+            fitted = self.fitted[np.maximum(score.argmin(axis=0) - UNDERSMOOTHING, self.least)]
         of_design = (self.map @ (fitted.T * c)).astype(self.design.dtype)
         return f - of_design.T @ self.design, (1 - fitted) ** 2
 
@@ -220,8 +226,12 @@ class Conditioning:
         """Return `jump_rows` in the order of ``line``."""
         return self.jump_rows[np.argsort(line[self.jump_rows], kind="stable")]
 
-    def _jumps(self, values: Floats, f: Floats) -> Floats:
-        """Return orthonormal residuals ``(j, n)`` of steps of Z at which ``values`` jump."""
+    def _jumps(self, values: Floats, f: Floats, fitted: Floats) -> Floats:
+        """Return orthonormal residuals ``(j, n)`` of steps of Z at which ``values`` jump.
+
+        ``fitted (1, r)`` is that of the first of the functions f: a step that f holds leaves the
+        same residual.
+        """
         found: Floats = np.zeros((0, self.rows))
         if not len(f) or not len(self.lines):
             return found
@@ -229,24 +239,46 @@ class Conditioning:
         side = max(JUMP_ROWS, int(JUMP_SHARE * orders.shape[1]))
         if 4 * side > orders.shape[1]:
             return found
-        if len(lines) > 1:
-            slopes = np.linalg.lstsq(self.score_products, self.scores @ f[0], rcond=None)[0]
-            lines = np.concatenate([lines, (slopes @ self.scores)[None]])
-            orders = np.concatenate([orders, self._order(lines[-1])[None]])
-        values, places = values[:3], np.take_along_axis(lines, orders, axis=1)
+        several = len(lines) > 1
+        if several:
+            predictor = self._predictor(f[0], np.arange(self.rows))
+            lines = np.concatenate([lines, predictor[None]])
+            orders = np.concatenate([orders, self._order(predictor)[None]])
+        values, near, edge, reach = values[:3], self.rows, 0.0, np.inf
         for _ in range(MOST_JUMPS):
+            places = np.take_along_axis(lines, orders, axis=1)
             size, line, at = _largest_jump(values[:, orders], places, side)
             if size < LEAST_JUMP:
                 break
             above = (lines[line] > at).astype(np.float64)
-            step = _without(self._residuals(above[None])[0], found)
+            step = _without(self._residuals(above[None], fitted)[0], found)
             norm = np.linalg.norm(step)
             if norm < 1e-3 * np.sqrt(self.rows):  # the design has it already
                 break
             step = step / norm
             found = np.concatenate([found, step])
             values = _without(values, step)
+            is_edge = several and line == len(lines) - 1 and abs(at - edge) < reach
+            if is_edge and near > 2 * NEAR_JUMP * len(self.scores):
+                # The rows on either side of a step across the columns know its direction best.
+                near //= 2
+                distance = np.abs(lines[-1] - at)
+                chosen = np.argpartition(distance, near)[:near]
+                edge, reach = at, distance[chosen].max() / 2
+                lines[-1] = self._predictor(f[0], chosen)
+                orders[-1] = self._order(lines[-1])
         return found
+
+    def _predictor(self, f: Floats, rows: Integers) -> Floats:
+        """Return the best linear predictor ``(n,)`` of a function by normal scores, of variance 1.
+
+        Some of the rows decide which is the best.
+        """
+        scores = self.scores[:, rows]
+        scores = scores - scores.mean(axis=1, keepdims=True)
+        slopes = np.linalg.lstsq(scores @ scores.T, scores @ f[rows], rcond=None)[0]
+        predictor = slopes @ self.scores
+        return np.asarray(predictor / max(np.std(predictor), 1e-300))
 
 
 def _design(given: Sequence[Variable], rows: int, dtype: type[np.floating]) -> Floats:
