@@ -24,7 +24,7 @@ def read_given(a: Any, b: Any, given: Any) -> tuple[list[Floats], frozenset[int]
       TypeError, ValueError: for shapes and dtypes other than the above.
     """
     rows = len(np.asarray(a))
-    others = [("given", column) for column in _columns(given, rows)]
+    others = [("given", column) for column in _given_columns(given, rows)]
     values = [read_variable(name, x) for name, x in [("a", a), ("b", b), *others]]
     codes = [as_codes(x) for x in values]
     as_pair(*codes[:2], max_ndim=1, warn=False)
@@ -34,7 +34,7 @@ def read_given(a: Any, b: Any, given: Any) -> tuple[list[Floats], frozenset[int]
     return [np.asarray(x, np.float64) for x in codes], levels
 
 
-def _columns(given: Any, rows: int) -> list[Any]:
+def _given_columns(given: Any, rows: int) -> list[Any]:
     """Return the given variables one by one."""
     if hasattr(given, "columns") or isinstance(given, Mapping):
         return [given[name] for name in (given if isinstance(given, Mapping) else given.columns)]

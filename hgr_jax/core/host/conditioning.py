@@ -299,15 +299,15 @@ def _design(given: Sequence[Variable], rows: int, dtype: type[np.floating]) -> F
         width = WIDTH * np.sqrt(count)
         points = np.concatenate([z.coordinates for z in given]) / width
         centres = points[:, np.linspace(0, rows - 1, landmarks).astype(int)]
-        root = np.linalg.cholesky(_kernel(centres, centres) + 1e-6 * np.eye(landmarks))
+        root = np.linalg.cholesky(_gaussian_kernel(centres, centres) + 1e-6 * np.eye(landmarks))
         root, centres = np.linalg.inv(root).astype(dtype), centres.astype(dtype)
         for part in (slice(i, i + KERNEL_ROWS) for i in range(0, rows, KERNEL_ROWS)):
-            kernel = _kernel(centres, points[:, part].astype(dtype))
+            kernel = _gaussian_kernel(centres, points[:, part].astype(dtype))
             np.matmul(root, kernel, out=design[additive:, part])
     return design
 
 
-def _kernel(a: Floats, b: Floats) -> Floats:
+def _gaussian_kernel(a: Floats, b: Floats) -> Floats:
     """Return ``exp(-|a - b|^2 / 2)`` of all pairs of points ``(d, m)`` and ``(d, n)``."""
     kernel = a.T @ b
     kernel -= 0.5 * np.sum(a * a, axis=0)[:, None]
