@@ -19,8 +19,8 @@ import dataclasses
 import numpy as np
 from scipy import special
 
-from hgr_jax._arrays import Floats
-from hgr_jax.core.host.conditioning import ConditionalResiduals, Conditioning
+from hgr_jax._arrays import Floats, Integers
+from hgr_jax.core.host.conditioning import CACHED_ROWS, ConditionalResiduals, Conditioning
 
 
 @dataclasses.dataclass(frozen=True)
@@ -47,33 +47,52 @@ def compare_residuals(
     second = (a.is_second | first_a)[:, None] & (b.is_second | first_b) & ~low
     i, j = np.nonzero(low | second)
     is_low = low[i, j]
-    products = a.values[i] * b.values[j] * (given.rows * given.shares)
+    total, gram = _sums_of_products(a.values, b.values, (i, j), given)
     spare = given.rows - given.map.shape[1] - 1
     of_a, of_b = (spare + side.unfitted.sum(axis=1) for side in (a, b))
     shared = spare + np.sum(a.unfitted[i] * b.unfitted[j], axis=1)
     factor = given.rows * shared / (of_a[i] * of_b[j]) * a.noise[i] * b.noise[j]
     sums = a.places[i] + b.places[j] - 2
     weights = 1 / np.where(is_low, np.maximum(sums, 1), a.places[i] * b.places[j])
-    by_given = products[:1] * given.lines  # dependence whose sign Z decides
-    products = np.concatenate([products, by_given])
-    factor = np.append(factor, np.full(len(by_given), factor[0]))
-    weights = np.append(weights, np.full(len(by_given), 0.5))
-    gram = products @ products.T
+    by_given = len(given.lines)  # products times a column of Z, which may decide their sign
+    factor = np.append(factor, np.full(by_given, factor[0]))
+    weights = np.append(weights, np.full(by_given, 0.5))
     size = np.sqrt(np.maximum(np.diag(gram), 1e-300))
-    z = products.sum(axis=1) / (size * np.sqrt(factor))
+    z = total / (size * np.sqrt(factor))
     gram = gram / np.outer(size, size)
-    linear = np.append(is_low & (sums == 0), np.zeros(len(by_given), bool))
-    is_low = np.append(is_low, np.zeros(len(by_given), bool))
+    linear = np.append(is_low & (sums == 0), np.zeros(by_given, bool))
+    is_low = np.append(is_low, np.zeros(by_given, bool))
     pvalues = [
         _of_weighted_sum(z[block], gram[np.ix_(block, block)], weights[block])
         for block in (linear, is_low, ~is_low | linear)
     ]
     top = int(np.argmax(np.abs(z[: len(i)])))
-    norms = [np.sqrt((side.values**2) @ given.shares) for side in (a, b)]
-    scale = max(norms[0][i[top]] * norms[1][j[top]], 1e-300)
-    correlation = float(min(abs(products[top].mean()) / scale, 1.0))
+    variances = [value**2 @ given.shares for value in (a.values[i[top]], b.values[j[top]])]
+    scale = given.rows * max(np.sqrt(variances[0] * variances[1]), 1e-300)
+    correlation = float(min(abs(total[top]) / scale, 1.0))
     places = int(a.places[i[top]]), int(b.places[j[top]])
     return ResidualTest(np.array(pvalues), correlation, places)
+
+
+def _sums_of_products(
+    a: Floats, b: Floats, pairs: tuple[Integers, Integers], given: Conditioning
+) -> tuple[Floats, Floats]:
+    """Return sums of (weighted) products of pairs of residuals, and of the products of these.
+
+    After the pairs ``(k,)`` come the products of the first one and each column of Z.
+    """
+    count = len(pairs[0]) + len(given.lines)
+    total, gram = np.zeros(count), np.zeros((count, count))
+    for start in range(0, given.rows, CACHED_ROWS):
+        part = slice(start, start + CACHED_ROWS)
+        products = a[:, part][pairs[0]] * b[:, part][pairs[1]]
+        if given.weights is not None:
+            products *= given.rows * given.shares[part]
+        by_given = products[:1] * given.lines[:, part].astype(products.dtype)
+        products = np.concatenate([products, by_given])
+        total += products.sum(axis=1)
+        gram += products @ products.T
+    return total, gram
 
 
 def _of_weighted_sum(z: Floats, correlation: Floats, weights: Floats) -> float:

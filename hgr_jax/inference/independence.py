@@ -445,6 +445,15 @@ def _exceedances(null: Floats, log_p: float) -> npt.NDArray[np.bool_]:
     return null <= log_p * (1 - 1e-6)  # for rounding and interpolation
 
 
+def _kept_designs(rows: int) -> int:
+    return max(CACHED_BYTES // (8 * rows * 256), 4)
+
+
+def kept_columns(rows: int) -> int:
+    """Return the number of columns whose residuals `ColumnTests` keeps."""
+    return 16 * _kept_designs(rows)
+
+
 class ColumnTests:
     """Tests of columns by position, given others; what belongs to a column is computed once."""
 
@@ -469,10 +478,10 @@ class ColumnTests:
         self._values, self._levels, self._rows = values, levels, rows
         self._weights = None if weights is None or not np.ptp(weights) else weights
         self._looks_for_explained = explained
-        few = max(CACHED_BYTES // (8 * rows * 256), 4)
+        few = _kept_designs(rows)
         self._variable = functools.cache(self._make_variable)
         self._conditioning = functools.lru_cache(few)(self._make_conditioning)
-        self._residuals = functools.lru_cache(16 * few)(self._make_residuals)
+        self._residuals = functools.lru_cache(kept_columns(rows))(self._make_residuals)
         self._polynomials = functools.lru_cache(4)(self._make_polynomials)
 
     def _make_variable(self, column: int) -> Variable:

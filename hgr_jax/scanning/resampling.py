@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 from hgr_jax._arrays import Floats, Integers
 from hgr_jax.core.host.linalg import memberships, top_correlations
 from hgr_jax.core.host.polynomials import polynomials_at
-from hgr_jax.inference.independence import ColumnTests
+from hgr_jax.inference.independence import ColumnTests, kept_columns
 from hgr_jax.scanning.features import Features, within_range
 from hgr_jax.scanning.memory import MemorySums
 from hgr_jax.scanning.residuals import GivenColumns
@@ -391,7 +391,9 @@ def conditional_tests(
     categories = range(features.n_numeric, features.n_numeric + features.codes.shape[1])
     levels = frozenset([*categories, *places[numbers.shape[1] :]])
     present = ~np.isnan(numbers).any(axis=1) & (codes >= 0).all(axis=1)
-    for place in np.flatnonzero(usable):
+    chosen, side = np.flatnonzero(usable), kept_columns(features.rows) // 2
+    tiles = pairs[chosen] // side  # pairs of columns whose residuals are kept follow each other
+    for place in chosen[np.lexsort(tiles.T)]:
         a, b = map(int, pairs[place])
         shared = present & features.present(a) & features.present(b)
         if w is not None:

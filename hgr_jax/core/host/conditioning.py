@@ -67,10 +67,11 @@ LEAST_GIVEN_ROWS = 10
 """Smallest number of rows for which callers regress."""
 
 FLOAT32_ROWS = 20_000
-"""Number of rows from which on the design is in float32, and jumps are looked for among so many."""
+"""Number of rows from which on designs and residuals are in float32, and jumps are looked for among
+so many."""
 
-KERNEL_ROWS = 2**12
-"""Number of rows whose kernel is in the processor's cache at a time."""
+CACHED_ROWS = 2**12
+"""Number of rows whose functions are in the processor's cache at a time."""
 
 
 @dataclasses.dataclass(frozen=True)
@@ -189,7 +190,7 @@ class Conditioning:
         of_second = np.arange(2.0, len(second) + 2)
         more = 1 + (noise[:1].sum() - 1) * _steepness(of_second)
         return ConditionalResiduals(
-            np.concatenate([values, second]),
+            np.concatenate([values, second]).astype(self.design.dtype, copy=False),
             np.concatenate([places, of_second]),
             np.arange(len(values) + len(second)) >= len(values),
             np.concatenate([unfitted, unfitted_second]),
@@ -301,7 +302,7 @@ def _design(given: Sequence[Variable], rows: int, dtype: type[np.floating]) -> F
         centres = points[:, np.linspace(0, rows - 1, landmarks).astype(int)]
         root = np.linalg.cholesky(_gaussian_kernel(centres, centres) + 1e-6 * np.eye(landmarks))
         root, centres = np.linalg.inv(root).astype(dtype), centres.astype(dtype)
-        for part in (slice(i, i + KERNEL_ROWS) for i in range(0, rows, KERNEL_ROWS)):
+        for part in (slice(i, i + CACHED_ROWS) for i in range(0, rows, CACHED_ROWS)):
             kernel = _gaussian_kernel(centres, points[:, part].astype(dtype))
             np.matmul(root, kernel, out=design[additive:, part])
     return design
