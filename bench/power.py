@@ -1,8 +1,9 @@
 """Which test of independence finds most?  Power on relations of many kinds.
 
-``python -m bench.power [--quick] [--write]``: the simulations of hyppo, with its noise, and
-relations of two papers on tests of independence.  The blocks of `hgr_jax.independence_test` were
-chosen on both sets (on samples with other seeds), so neither is an untouched test of that choice.
+``python -m bench.power [--quick] [--write]``: the simulations of hyppo, with its noise, relations
+of two papers on tests of independence, and tasks of a benchmark of mutual information.  The blocks
+of `hgr_jax.independence_test` were chosen on the first two sets (on samples with other seeds), so
+neither is an untouched test of that choice; the third is.
 `hgr_jax.independence_test`, HSICAggInc and cross-HSIC reject by their own rule; for the others the
 critical value is the 95% point of the statistic on as many samples whose rows of b are permuted.
 Slow ones see the first samples only.  Relations where another test finds most beyond
@@ -25,7 +26,7 @@ from typing import Any
 import numpy as np
 from numpy.random import Generator
 from numpy.typing import NDArray
-from scipy import stats
+from scipy import special, stats
 from tqdm import tqdm
 
 import hgr_jax
@@ -123,6 +124,46 @@ def other_relations() -> dict[str, Relation]:
     found = {name: along(curve, noise, 0) for name, (curve, noise) in curves.items()}
     found |= {name: along(curve, noise, -1) for name, (curve, noise) in of_symmetric.items()}
     return found | {"circle (C)": circle, "spread (C)": spread}
+
+
+def information_relations() -> dict[str, Relation]:
+    """The tasks of one variable each of a benchmark of mutual information.
+
+    Czyz et al., "Beyond normal: on the evaluation of mutual information estimators" (2023); its
+    maps of the normal task that keep the order of the values are left out.
+    """
+
+    def normal(rows: int, rng: Generator) -> tuple[Column, Column]:
+        x, noise = rng.standard_normal((2, rows))
+        return x, 0.75 * x + np.sqrt(1 - 0.75**2) * noise
+
+    def additive(width: float) -> Relation:
+        def draw(rows: int, rng: Generator) -> tuple[Column, Column]:
+            x = rng.uniform(0, 1, rows)
+            return x, x + rng.uniform(-width, width, rows)
+
+        return draw
+
+    def bimodal(rows: int, rng: Generator) -> tuple[Column, Column]:
+        def quantiles(share: Column, weight: float, low: float, high: float) -> Column:
+            points = np.linspace(-9, 13, 22_001)
+            law = weight * special.ndtr(points - low) + (1 - weight) * special.ndtr(points - high)
+            return np.interp(share, law, points)
+
+        x, y = map(special.ndtr, normal(rows, rng))
+        return quantiles(x, 0.3, 0, 5), quantiles(y, 0.5, -1, 3)
+
+    def student(rows: int, rng: Generator) -> tuple[Column, Column]:
+        x, y = rng.standard_normal((2, rows)) / np.abs(rng.standard_normal(rows))
+        return x, y
+
+    return {
+        "normal": normal,
+        "bimodal": bimodal,
+        "additive noise 0.1": additive(0.1),
+        "additive noise 0.75": additive(0.75),
+        "Student, 1 degree": student,
+    }
 
 
 def interdependence(a: Column, b: Column, terms: int = 6) -> float:
@@ -298,11 +339,15 @@ def main(argv: list[str] | None = None) -> int:
     report.say(describe())
     report.say()
     repeats = 20 if options.quick else 1000
-    sets = ("Simulations of hyppo", hyppo_relations()), ("Other relations", other_relations())
-    for title, relations in sets:
+    sets = (
+        ("Simulations of hyppo", hyppo_relations(), (100, 500)),
+        ("Other relations", other_relations(), (100, 500)),
+        ("Tasks of a benchmark of mutual information", information_relations(), (30, 100)),
+    )
+    for title, relations, sizes in sets:
         if options.quick:
             relations = dict(list(relations.items())[:2])
-        for rows in (100,) if options.quick else (100, 500):
+        for rows in sizes[:1] if options.quick else sizes:
             tests = {
                 name: test
                 for name, test in contestants().items()
