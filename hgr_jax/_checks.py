@@ -111,10 +111,7 @@ def as_pair(
     ``warn=False`` omits the warning of lost digits; pandas objects ``alongside`` (weights, given)
     must have the same index.
     """
-    check_indexes("a", a, "b", b)
-    for name, value in alongside.items():
-        check_indexes("a", a, name, value)
-        check_indexes("b", b, name, value)
+    check_indexes(a=a, b=b, **alongside)
     a = as_real_array("a", a, max_ndim=max_ndim, warn=warn)
     b = as_real_array("b", b, max_ndim=max_ndim, warn=warn)
     if a.shape[0] != b.shape[0]:
@@ -126,16 +123,19 @@ def as_pair(
     return as_dtype(a, dtype), as_dtype(b, dtype)
 
 
-def check_indexes(name: str, value: Any, other_name: str, other: Any) -> None:
+def check_indexes(**variables: Any) -> None:
     """Refuse pandas objects with different indexes, since rows are matched by position."""
-    indexes: list[Any] = [getattr(variable, "index", None) for variable in (value, other)]
-    labelled = all(hasattr(index, "equals") for index in indexes)  # a list has a method `index`
-    if labelled and len(value) == len(other) and not indexes[0].equals(indexes[1]):
-        raise ValueError(
-            f"{name} and {other_name} have different indexes, and rows are matched by position:"
-            f" align them first ({name}.align({other_name}, join='inner'), or .loc of one index),"
-            " or pass arrays (.to_numpy())."
-        )
+    indexes: dict[str, Any] = {n: getattr(value, "index", None) for n, value in variables.items()}
+    labelled = [name for name, index in indexes.items() if hasattr(index, "equals")]
+    for other in labelled[1:]:  # a list has a method `index`
+        name = labelled[0]
+        same_length = len(variables[name]) == len(variables[other])
+        if same_length and not indexes[name].equals(indexes[other]):
+            raise ValueError(
+                f"{name} and {other} have different indexes, and rows are matched by position:"
+                f" align them first ({name}.align({other}, join='inner'), or .loc of one index),"
+                " or pass arrays (.to_numpy())."
+            )
 
 
 def as_weights(weights: ArrayLike | None, rows: int, dtype: DTypeLike) -> Array | None:

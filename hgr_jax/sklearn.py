@@ -15,7 +15,7 @@ from jax import Array
 from numpy.typing import ArrayLike, NDArray
 
 from hgr_jax._arrays import Floats
-from hgr_jax._checks import check_count, check_degree
+from hgr_jax._checks import check_count, check_degree, check_indexes
 from hgr_jax._forks import refuse_forked
 from hgr_jax._optional import require
 from hgr_jax.core.canonical import correlation, prepare
@@ -55,7 +55,8 @@ def hgr_regression(
       JAX's default floating dtype.
 
     Raises:
-      ValueError: for NaN or infinity, and shapes or degrees other than the above.
+      ValueError: for NaN or infinity, series of pandas with different indexes, and shapes or
+        degrees other than the above.
       TypeError: for sparse matrices, and degrees that are not ints.
       ImportError: without scikit-learn.
 
@@ -147,6 +148,7 @@ def hgr_classif(
 def _validated(x: Any, y: Any, *, numeric: bool) -> tuple[Floats, NDArray[Any]]:
     """Check data as scikit-learn's own scores do."""
     refuse_forked()
+    check_indexes(X=x, y=y)
     validation = require("sklearn.utils.validation", "sklearn")
     x, y = validation.check_X_y(x, y, dtype=[np.float64, np.float32], y_numeric=numeric)
     if not numeric:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import functools
 import re
 from typing import Any
 
@@ -15,7 +14,7 @@ import pyarrow as pa
 import pytest
 
 import hgr_jax
-from hgr_jax import KBFit, Scan, inference, kb_fit, scan
+from hgr_jax import KBFit, Scan, kb_fit, scan
 from hgr_jax.fairness import FairnessReport, report
 
 ROWS = 120
@@ -239,28 +238,5 @@ def test_rows_of_series_are_matched_by_position() -> None:
     value = hgr_jax.kb(a, b, 2, 2)
     assert isinstance(value, jax.Array)
     assert float(value) == pytest.approx(1, abs=1e-4)
-    turned = b[::-1]
-    for measure in (hgr_jax.kb, hgr_jax.pearson, hgr_jax.distance_correlation):
-        with pytest.raises(ValueError, match="different indexes, and rows are matched by"):
-            measure(a, turned)
-    plain = a.to_numpy(), b.to_numpy()
-    doors: dict[str, list[Any]] = {
-        "weights": [
-            hgr_jax.kb, hgr_jax.sk, hgr_jax.kb_fit, hgr_jax.sk_fit, hgr_jax.hgr, hgr_jax.gedi,
-            hgr_jax.kb_fit(*plain).score,
-            functools.partial(inference.permutation_test, key=jax.random.key(0)),
-            functools.partial(inference.cross_fitted, key=jax.random.key(0)),
-        ],
-        "given": [hgr_jax.kb, hgr_jax.sk, hgr_jax.kb_fit, hgr_jax.total],
-    }  # fmt: skip
-    for option, functions in doors.items():
-        for function in functions:
-            with pytest.raises(ValueError, match=f"a and {option} have different indexes"):
-                function(a, plain[1], **{option: turned})
-            with pytest.raises(ValueError, match=f"b and {option} have different indexes"):
-                function(plain[0], b, **{option: turned})
-    first, second = a.align(turned, join="inner")
-    assert float(hgr_jax.kb(first, second, 2, 2)) == pytest.approx(1, abs=1e-4)
-    hgr_jax.kb(a, turned.to_numpy(), 2, 2)
     with pytest.raises(ValueError, match="same number of rows"):
         hgr_jax.kb(a, b[:9])

@@ -231,8 +231,7 @@ def independence_test(
       2
     """
     beside = {"weights": weights, "counts": counts, "given": given}
-    for name, other in {"b": b, **beside, "order": order, "groups": groups}.items():
-        check_indexes("a", a, name, other)
+    check_indexes(a=a, b=b, **beside, order=order, groups=groups)
     if order is None and lags is not None:
         raise ValueError("lags are of rows in an order: name it, order=True or order=dates.")
     if groups is None and permute is not None:
@@ -581,7 +580,7 @@ class ConditionalTests(ColumnTests):
         """
         from hgr_jax.tables.columns import as_columns
 
-        check_indexes("table", table, "weights", weights)
+        check_indexes(table=table, weights=weights)
         columns = as_columns(table, missing_level=True)
         for name, reason in columns.skipped.items():
             raise ValueError(f"column {name!r} cannot be used: {reason}.")

@@ -76,7 +76,7 @@ def permutation_test(
         weight 0 is dropped.
       chunk: number of permutations computed at the same time; None for a bound on memory.  The
         result does not depend on it.
-      options: of the measure, such as ``h=3, k=3`` of `hgr_jax.kb`.
+      options: of the measure, such as ``h=3, k=3`` of `hgr_jax.kb`; not ``given``.
 
     Returns:
       A `PermutationTest`, of Python numbers.
@@ -104,6 +104,11 @@ def permutation_test(
       >>> permutation_test(a, a**2, hgr_jax.sk, d=1, key=jax.random.key(0)).pvalue  # |Pearson|
       1.0
     """
+    if options.get("given") is not None:
+        raise ValueError(
+            "permutations of b undo its dependence on given variables:"
+            " hgr_jax.independence_test(a, b, given=c) tests two variables given others."
+        )
     a, b = as_pair(a, b, weights=weights)
     weights = as_weights(weights, a.shape[0], a.dtype)
     key = as_key(key)

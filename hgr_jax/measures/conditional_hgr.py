@@ -95,8 +95,7 @@ def conditional_hgr_fit(a: Any, b: Any, given: Any, weights: ArrayLike | None) -
             "hgr given other variables is for the host: a, b, given and weights must not be traced."
             " hgr_jax.kb(a, b, given=c) can be traced."
         )
-    for name, other in (("b", b), ("weights", weights), ("given", given)):
-        check_indexes("a", a, name, other)
+    check_indexes(a=a, b=b, weights=weights, given=given)
     columns, levels = read_given(a, b, given)
     w = as_host_weights(weights, len(columns[0]))
     if w is not None:

@@ -260,8 +260,7 @@ def _counted(a: Any, b: Any, weights: Any, counts: Any, given: Any = None) -> tu
         return a, b, weights, given
     if is_traced(a, b, weights, counts, given):
         raise TypeError("counts are of concrete data: repeat the rows before tracing.")
-    for name, other in (("b", b), ("weights", weights), ("counts", counts), ("given", given)):
-        check_indexes("a", a, name, other)
+    check_indexes(a=a, b=b, weights=weights, counts=counts, given=given)
     order = as_repeats(counts, len(a))
     a, b, weights, given = (rows_at(x, order) for x in (a, b, weights, given))
     return a, b, weights, given
@@ -269,9 +268,7 @@ def _counted(a: Any, b: Any, weights: Any, counts: Any, given: Any = None) -> tu
 
 def _read_pair(a: Any, b: Any, weights: Any) -> tuple[Any, Any]:
     """Return both variables as arrays of one dtype; or one as a `Category`, the other as it is."""
-    check_indexes("a", a, "b", b)
-    check_indexes("a", a, "weights", weights)
-    check_indexes("b", b, "weights", weights)
+    check_indexes(a=a, b=b, weights=weights)
     if not (_holds_numbers(a) and _holds_numbers(b)):
         # Numbers do without these imports.
         from hgr_jax.tables.columns import read_variable

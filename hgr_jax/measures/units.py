@@ -90,8 +90,9 @@ def _measure_in_units(
     *,
     per_unit: bool,
 ) -> Array:
-    a, b = as_pair(a, b, max_ndim=1, weights=options.get("weights"))
-    weights = as_weights(options.get("weights"), a.shape[0], a.dtype)
+    given, weights = options.get("given"), options.get("weights")
+    a, b = as_pair(a, b, max_ndim=1, weights=weights, given=given)
+    weights = as_weights(weights, a.shape[0], a.dtype)
     return _rescaled(a, b, weights, as_estimate(measure, a, b, options), per_unit=per_unit)
 
 

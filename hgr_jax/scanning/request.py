@@ -387,7 +387,7 @@ class Request:
         """Set `row_weights` from weights ``(rows,)``, whose labels must be those of the table."""
         if self.weights is None:
             return self
-        check_indexes("table", table, "weights", self.weights)
+        check_indexes(table=table, weights=self.weights)
         return dataclasses.replace(self, row_weights=as_host_weights(self.weights, rows))
 
     def settings(self, rows: int, dtype: str, given: Iterable[str] = ()) -> dict[str, Any]:

@@ -42,7 +42,7 @@ def with_row_options(table: Any, request: Request) -> tuple[Any, Request]:
         if isinstance(value, str):
             values[option] = _column_named(table, names, option, value)
         elif value is not True:
-            check_indexes("table", table, option, value)
+            check_indexes(table=table, **{option: value})
             values[option] = value
         else:
             values[option] = True
@@ -51,7 +51,7 @@ def with_row_options(table: Any, request: Request) -> tuple[Any, Request]:
         order = as_repeats(values["counts"], rows)
         weights = request.weights
         if weights is not None and not isinstance(weights, str):
-            check_indexes("table", table, "weights", weights)
+            check_indexes(table=table, weights=weights)
             weights = np.asarray(weights)[order] if np.shape(weights) == (rows,) else weights
         request = dataclasses.replace(request, counts=None, weights=weights)
         return _rows_at(table, names, order), request
