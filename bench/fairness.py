@@ -13,7 +13,7 @@ import sys
 import time
 from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -42,10 +42,16 @@ PARAMETERS = 9
 
 SIMULATED = "simulated"
 
-HEADER = ("", "threshold", "models", "HGR-KB", "HGR", "score", "kept", "dCor", "GDP", "training")
+HEADER = (
+    *("", "threshold", "models", "HGR-KB", "HGR", "score", "kept"),
+    *("dCor", "GDP", "HSIC", "DP", "training"),
+)
 
 GRID = 512
 """Rows at which the mean prediction given the attribute is estimated."""
+
+KERNEL_ROWS = 2000
+"""Largest number of test rows of which HSIC is computed."""
 
 
 class Figures(NamedTuple):
@@ -56,6 +62,8 @@ class Figures(NamedTuple):
     hgr: float
     dcor: float
     gdp: float
+    hsic: float
+    dp: float
     seconds: float
 
 
@@ -93,6 +101,8 @@ def figures(prediction: Matrix, test: Task, seconds: float) -> Figures:
         hgr=float(hgr_jax.hgr(z, p)),
         dcor=float(hgr_jax.distance_correlation(z, p)),
         gdp=parity(test.z, prediction),
+        hsic=float(hgr_jax.hsic(*(_spread(value, KERNEL_ROWS) for value in (z, p)))),
+        dp=parity_of_decisions(test.z, prediction),
         seconds=seconds,
     )
 
@@ -104,10 +114,26 @@ def parity(z: Matrix, prediction: Matrix) -> float:
     "Generalized demographic parity for group fairness" (2022).
     """
     width = 1.06 * z.std() * len(z) ** -0.2
-    at = np.linspace(0, len(z) - 1, min(GRID, len(z))).astype(int)
-    weight = np.exp(-0.5 * ((z[at, None] - z) / width) ** 2)
+    weight = np.exp(-0.5 * ((_spread(z, GRID)[:, None] - z) / width) ** 2)
     mean = weight @ prediction / weight.sum(axis=1)
     return float(np.mean(np.abs(mean - prediction.mean())))
+
+
+def parity_of_decisions(z: Matrix, prediction: Matrix) -> float:
+    """Demographic parity: the largest difference of the shares of groups above the median.
+
+    Groups are the quarters of the rows by their attribute, of a binary one its two values.  Source:
+    `demographic_parity_difference` of fairlearn (Weerts et al., "Fairlearn: assessing and improving
+    fairness of AI systems", 2023), of the decision for the larger half of the predictions.
+    """
+    groups = np.searchsorted(np.unique(np.quantile(z, (0.25, 0.5, 0.75))), z)
+    chosen = prediction > np.median(prediction)
+    return float(np.ptp([chosen[groups == group].mean() for group in np.unique(groups)]))
+
+
+def _spread(values: Any, count: int) -> Any:
+    """Return at most ``count`` values, evenly spaced."""
+    return values[np.linspace(0, len(values) - 1, min(count, len(values))).astype(int)]
 
 
 def fronts(
@@ -143,7 +169,7 @@ def lines(found: Mapping[str, Mapping[float, list[Figures | None]]]) -> Iterator
             if not len(each):
                 yield [name, f"{threshold:g}", f"0 of {len(runs)}", *[""] * (len(HEADER) - 3)]
                 continue
-            score, kb, hgr, dcor, gdp, _ = each.mean(axis=0)
+            score, kb, hgr, *others, _ = each.mean(axis=0)
             kept = "" if name in FREE else f"{np.mean(each[:, 1] <= threshold):.0%}"
             yield [
                 name,
@@ -153,8 +179,7 @@ def lines(found: Mapping[str, Mapping[float, list[Figures | None]]]) -> Iterator
                 f"{hgr:.3f}",
                 f"{score:.3f} ± {each[:, 0].std():.3f}",
                 kept,
-                f"{dcor:.3f}",
-                f"{gdp:.3f}",
+                *(f"{value:.3f}" for value in others),
                 f"{np.median(each[:, -1]):.1f} s",
             ]
 

@@ -151,7 +151,7 @@ PENALTIES = ("HGR-KB", "HGR-NN penalty", "HSIC penalty", "distance correlation p
 
 def penalties() -> str:
     """The guide's table of penalties on Communities, judged by measures that are not ours too."""
-    titles = ("threshold", "score", "HGR-KB", "dCor", "GDP")
+    titles = ("threshold", "score", "HGR-KB", "dCor", "GDP", "HSIC", "DP")
     lines = [f"| penalty on | {' | '.join(titles)} |", "| --- |" + " ---: |" * len(titles)]
     header, rows = next(tables("fairness communities"))
     for name, *values in rows:

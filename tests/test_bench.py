@@ -200,6 +200,22 @@ def test_generalised_demographic_parity() -> None:
     assert fairness.parity(z, np.full(2000, 7.0)) == pytest.approx(0, abs=1e-12)
 
 
+def test_demographic_parity() -> None:
+    """Of a binary attribute as it is defined, of numbers as fairlearn has it for their quarters."""
+    metrics = pytest.importorskip("fairlearn.metrics", reason="the reference is fairlearn's")
+    rng = np.random.default_rng(0)
+    z, noise = rng.normal(size=(2, 400))
+    ones, decisions = (z > 1).astype(float), (z + noise > np.median(z + noise)).astype(int)
+    expected = abs(decisions[ones == 1].mean() - decisions[ones == 0].mean())
+    assert fairness.parity_of_decisions(ones, z + noise) == pytest.approx(expected, abs=1e-12)
+    quarters = np.argsort(np.argsort(z)) // 100
+    expected = metrics.demographic_parity_difference(
+        decisions, decisions, sensitive_features=quarters
+    )
+    assert fairness.parity_of_decisions(z, z + noise) == pytest.approx(expected, abs=1e-12)
+    assert fairness.parity_of_decisions(z, np.full(400, 7.0)) == 0
+
+
 def test_coverage_knows_the_population() -> None:
     assert coverage.population("normal", 0.3, 5) == pytest.approx(0.3, abs=1e-9)
     closed_form = (np.exp(0.6) - 1) / (np.e - 1)
