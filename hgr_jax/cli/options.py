@@ -105,6 +105,14 @@ class ScanOptions:
         str,
         metavar="COLUMN|rows",
     )
+    lags: Sequence[int] | None = _option(
+        None,
+        "with --order: the column that comes second follows the other one by a number of rows from"
+        " FIRST to LAST (negative: precedes it), that at which they depend most",
+        int,
+        nargs=2,
+        metavar=("FIRST", "LAST"),
+    )
     groups: str | None = _option(
         None,
         "the column of labels of rows that belong together, as those of one person: p-values by"

@@ -28,6 +28,7 @@ from hgr_jax.scanning.findings import (
     FINDINGS,
     Findings,
     is_of_hgr,
+    lag_in_words,
 )
 from hgr_jax.scanning.html.page import write_html
 from hgr_jax.scanning.report import as_report, order_in_words
@@ -56,6 +57,7 @@ def _request_of(options: ScanOptions) -> Request:
         given=list(options.given) or None,
         counts=options.counts,
         order=options.row_order,
+        lags=None if options.lags is None else range(min(options.lags), max(options.lags) + 1),
         groups=options.groups,
         test=Test("auto", options.permutations, key, options.fdr),
         categories=Categories(
@@ -189,7 +191,7 @@ def _print_pairs(result: Scan, findings: Findings, settings: ScanOptions) -> Non
     )
     remarks = {(f.a, f.b): f.remark for f in (*findings, *findings.explained)}
     for place, pair in enumerate(listed, 1):
-        value = f"{pair.correlation:>6.3f}"
+        names, value = (pair.a, pair.b), f"{pair.correlation:>6.3f}"
         if not of_hgr:
             mark = "*" if pair.ranks_disagree else " "
             value += f"{mark}  {_cell(pair.rank_correlation):>6}"
@@ -197,7 +199,7 @@ def _print_pairs(result: Scan, findings: Findings, settings: ScanOptions) -> Non
             f"{place:>3}  {_short_name(pair.a):<{width}}  {_short_name(pair.b):<{width}}  {value}"
             f"  {_cell(pair.spearman):>10}  {_cell(pair.pearson):>9}"
             f"  {pvalue_as_text(pair.adjusted_pvalue):>10}  {pair.n_obs:>7}"
-            f"  {printable(remarks.get((pair.a, pair.b), ''))}"
+            f"  {printable(remarks.get(names, '') or lag_in_words(*names, pair.lag))}"
         )
         print(line.rstrip())
     print("\n".join(["", *map(printable, findings.counts())]))

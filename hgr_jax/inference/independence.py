@@ -232,8 +232,7 @@ def independence_test(
     """
     beside = {"weights": weights, "counts": counts, "given": given}
     check_indexes(a=a, b=b, **beside, order=order, groups=groups)
-    if order is None and lags is not None:
-        raise ValueError("lags are of rows in an order: name it, order=True or order=dates.")
+    refuse_lags_without_order(lags, order)
     if groups is None and permute is not None:
         raise ValueError("permute is of rows in groups: name them, groups=labels.")
     if order is not None or groups is not None:
@@ -294,6 +293,12 @@ def independence_test(
 def _follows_rank_law(x: RankedColumn, y: RankedColumn, rows: float) -> bool:
     """Return whether two variables have the law of ranks."""
     return min(x.reliable, y.reliable) > 0 and rows >= MIN_TABULATED_ROWS
+
+
+def refuse_lags_without_order(lags: Any, order: Any) -> None:
+    """Raise for lags of rows that are in no order."""
+    if order is None and lags is not None:
+        raise ValueError("lags are of rows in an order: name it, order=True or order=dates.")
 
 
 def refuse_with_design(options: Mapping[str, Any]) -> None:

@@ -4,7 +4,7 @@ could be chance.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Callable, Collection, Iterable, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -50,6 +50,7 @@ def scan(
     weights: ArrayLike | str | None = None,
     counts: ArrayLike | str | None = None,
     order: ArrayLike | str | None = None,
+    lags: int | Iterable[int] | None = None,
     groups: ArrayLike | str | None = None,
     categories: Categories | Collection[Any] = (),
     test: Test | str | None = "auto",
@@ -92,6 +93,10 @@ def scan(
       order: True where the rows are a series in order as they stand, or the name of the column of
         numbers or dates that orders them, or an array ``(n,)``: p-values are by circular shifts,
         and at least 1 / n.  With groups, each of these is a series.
+      lags: with ``order``, by how many rows the second column of a pair may follow the first
+        (negative: precede it), an int or several, such as ``range(-5, 6)``; None for 0.  A pair is
+        estimated at the lag at which its test finds most (`Scan.lag`), on the rows that have one so
+        much later; its p-value is for the largest of all lags.
       groups: the name of the column, or an array ``(n,)``, of labels of rows that are alike, as
         those of one person: p-values are by orders within groups, or, beside a column that is
         constant in each group, of one row for each group.  See `independence_test` for both.
@@ -138,6 +143,7 @@ def scan(
         weights=weights,
         counts=counts,
         order=order,
+        lags=lags,
         groups=groups,
         categories=categories,
         test=test,

@@ -43,6 +43,23 @@ def of_groups(columns: Columns, design: RowDesign) -> Columns:
     return dataclasses.replace(columns, numbers=whole, categories=tuple(categories), dates={})
 
 
+def with_later(columns: Columns, design: RowDesign, lag: int) -> Columns:
+    """Return the columns, and after them the same columns ``lag`` rows later."""
+    numbers, count = np.asarray(columns.numbers), len(columns.names)
+    categories = [
+        dataclasses.replace(category, codes=design.later(category.codes, lag, -1))
+        for category in columns.categories
+    ]
+    return dataclasses.replace(
+        columns,
+        names=columns.names * 2,
+        numbers=np.concatenate([numbers, design.later(numbers, lag, np.nan)], axis=1),
+        number_positions=np.r_[columns.number_positions, count + columns.number_positions],
+        categories=(*columns.categories, *categories),
+        category_positions=np.r_[columns.category_positions, count + columns.category_positions],
+    )
+
+
 def _most_frequent(codes: Integers) -> int:
     present = codes[codes >= 0]
     return int(np.argmax(np.bincount(present))) if len(present) else -1
@@ -53,12 +70,14 @@ class DesignTests:
 
     Attributes:
       between: mask ``(N,)`` of the pairs with a column that is constant in each group.
-      pvalue, source: ``(N,)``, of the pairs that were tested.
+      pvalue, source, lag: ``(N,)``, of the pairs that were tested.
     """
 
     def __init__(self, table: Table, design: RowDesign, test: Test) -> None:
         self.features, self.design, self.options = table.features, design, test
         self.pairs, self.memory = table.pairs, table.memory
+        self.lags = table.request.lags or (0,)
+        self.lag = np.zeros(len(self.pairs), np.intp)
         self.pvalue = np.full(len(self.pairs), np.nan)
         self.source = np.full(len(self.pairs), "", object)
         self.between = np.zeros(len(self.pairs), bool)
@@ -79,7 +98,8 @@ class DesignTests:
                 for column in pair:
                     if column not in series:
                         series[column] = self._series(column)
-                self._set(np.array([place]), [shift_test(series[pair[0]], series[pair[1]])])
+                test = shift_test(series[pair[0]], series[pair[1]], self.lags)
+                self._set(np.array([place]), [test])
                 progress(1)
             return
         generator = host_generator(self.options.random_key)
@@ -92,6 +112,7 @@ class DesignTests:
     def _set(self, places: Integers, tests: Sequence[DesignTest]) -> None:
         source = "shifts" if self.design.ordered else "within"
         self.pvalue[places] = [test.pvalue for test in tests]
+        self.lag[places] = [test.lag for test in tests]
         self.source[places] = ["tail" if test.is_tail else source for test in tests]
 
     def slow_columns(self) -> list[int]:
@@ -125,6 +146,7 @@ class DesignTests:
                 design,
                 draws=self.options.permutations,
                 generator=generator,
+                lags=self.lags,
                 levels=[(is_level(c), is_level(moved)) for c in others],
             )
             self._set(places[part], tests)

@@ -85,6 +85,7 @@ class Finding:
       remarks: what may make the dependence, those that explain it first.
       also: near copies of a, and of b, whose pairs are this finding too.
       details: transformations of ranks, and the influence of rows.
+      lag: of series, by how many rows b follows a; 0 in a scan without lags.
     """
 
     a: str
@@ -98,6 +99,7 @@ class Finding:
     remarks: tuple[Remark, ...] = ()
     also: tuple[tuple[str, ...], tuple[str, ...]] = ((), ())
     details: PairDetails | None = dataclasses.field(default=None, repr=False, compare=False)
+    lag: int = 0
 
     @property
     def explained(self) -> bool:
@@ -106,8 +108,9 @@ class Finding:
 
     @property
     def remark(self) -> str:
-        """All remarks, and the near copies, as one text."""
-        texts = [remark.text for remark in self.remarks]
+        """The lag, all remarks, and the near copies, as one text."""
+        texts = [lag_in_words(self.a, self.b, self.lag)] if self.lag else []
+        texts += [remark.text for remark in self.remarks]
         for name, others in zip((self.a, self.b), self.also, strict=True):
             if others:
                 more = f" and {len(others) - 3} more" if len(others) > 3 else ""
@@ -247,6 +250,14 @@ def finding_cells(finding: Finding, longest: int) -> tuple[str, ...]:
     )
 
 
+def lag_in_words(a: str, b: str, lag: int) -> str:
+    """Return which column follows the other, by how many rows; nothing at lag 0."""
+    if lag == 0:
+        return ""
+    first, second = (a, b) if lag > 0 else (b, a)
+    return f"{second} follows {first} by {counted(abs(lag), 'row')}"
+
+
 def _without_nan(value: Any) -> Any:
     if dataclasses.is_dataclass(value):
         fields = [field.name for field in dataclasses.fields(value) if field.name != "details"]
@@ -268,6 +279,8 @@ def groups_of(
     one in ``rows``.
     """
     hgr, monotone = hgr_of(scan), monotone_of(scan)
+    if scan.lag is not None:  # a later copy of a column is a finding
+        hgr, monotone = (np.where(scan.lag == 0, each, np.nan) for each in (hgr, monotone))
     group: dict[str, tuple[str, ...]] = {}
     for i, name in enumerate(scan.names):
         if name in group or name in scan.skipped:
@@ -358,6 +371,8 @@ def law_in_words(settings: Mapping[str, Any]) -> str:
     if order:
         law = "by circular shifts" + ("" if order is True else f" in the order of {order}")
         law += f" within groups{of_groups}" if groups else ""
+        lags = settings.get("lags")
+        law += f", the largest of {counted(len(lags), 'lag')}" if lags else ""
     else:
         law = f"by orders of the rows within groups{of_groups}, or of whole groups"
     return f"{law} (p below {settings['smallest_pvalue']:.2g}: by their normal tail)"
@@ -570,6 +585,7 @@ class _Lists:
             remarks=tuple(remarks),
             also=(also[0], also[1]),
             details=None if examined is None else examined.details,
+            lag=0 if scan.lag is None else int(scan.lag[i, j]),
         )
         self.examined[names] = finding
         return finding

@@ -95,7 +95,7 @@ def fit_of(scan: Any, a: str, b: str) -> KBFit | HGRFit:
             f"fit is of two columns alone, and this scan is given {given}: details has the"
             " transformations, and their residuals."
         )
-    first, second = scan.values(a), scan.values(b)
+    first, second = scan._values_of_pair(a, b)
     kernels = _kernels_of(scan, a, b)
     keep = ~(np.isnan(first) | np.isnan(second))
     weights = scan._weights
@@ -334,8 +334,9 @@ class HostPair:
     ) -> HostPair:
         """Take two columns of a `Scan`."""
         weights = None if scan._weights is None else np.asarray(scan._weights, np.float64)
-        columns = (scan.values(names[0]), scan.values(names[1]))
-        return cls(columns, weights, kernels, scan._conditioning, is_ranked=is_ranked)
+        return cls(
+            scan._values_of_pair(*names), weights, kernels, scan._conditioning, is_ranked=is_ranked
+        )
 
     @classmethod
     def of_ranks(cls, scan: Any, a: str, b: str) -> HostPair:

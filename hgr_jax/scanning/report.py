@@ -212,6 +212,7 @@ HEADERS = {
     ),
     "null 95%": ("null_95", "95% quantile of HGR-KB of ranks of independent columns"),
     "corrected": ("corrected", "HGR-KB less its upward bias"),
+    "lag": ("lag", "by how many rows column b follows column a where they depend most"),
     "rows": ("n_obs", "rows where both columns are present"),
     "p-value from": (
         "pvalue_source",
@@ -249,7 +250,7 @@ def order_in_words(result: Any, by: str) -> tuple[str, str]:
 
 def headers_of(result: Any) -> dict[str, tuple[str, str]]:
     """Return the headers of the table of pairs of a scan."""
-    left_out = OF_KB if is_of_hgr(result) else ()
+    left_out = (*(OF_KB if is_of_hgr(result) else ()), *(("lag",) if result.lag is None else ()))
     return {name: header for name, header in HEADERS.items() if name not in left_out}
 
 
@@ -409,7 +410,7 @@ def as_detail(
     if shown is None:
         return None
     pair = result[names]
-    values = [result.values(name) for name in names]
+    values = result._values_of_pair(*names)
     categories = [result.category(name) for name in names]
     present = ~(np.isnan(values[0]) | np.isnan(values[1]))
     if shown.residuals is not None:

@@ -36,7 +36,7 @@ from hgr_jax._files import locked
 from hgr_jax._texts import near_matches, shortened
 from hgr_jax.core.kernels import KernelLike
 from hgr_jax.inference.dependent_rows import RowDesign
-from hgr_jax.inference.independence import refuse_with_design
+from hgr_jax.inference.independence import refuse_lags_without_order, refuse_with_design
 from hgr_jax.inference.intervals import FALSE_DISCOVERY_METHODS
 from hgr_jax.scanning.features import Kernels
 from hgr_jax.tables.faults import TableError, printable
@@ -267,6 +267,8 @@ class Request:
       weights: an array ``(n,)``, the name of a column, or None.
       counts: how often each row counts, an array ``(n,)``, the name of a column, or None.
       order: what sorts the rows of a series, True, an array ``(n,)`` or the name of a column.
+      lags: by how many rows the second column of a pair may follow the first, None for 0; distinct
+        ints once the table is known.
       groups: labels of rows that are alike, an array ``(n,)``, the name of a column, or None.
       categories: what is read as a category.
       test: None for no p-values.
@@ -285,6 +287,7 @@ class Request:
     weights: ArrayLike | str | None = None
     counts: ArrayLike | str | None = None
     order: ArrayLike | str | None = None
+    lags: Any = None
     groups: ArrayLike | str | None = None
     categories: Categories = Categories()
     test: Test | None = Test()
@@ -322,6 +325,7 @@ class Request:
                     f"test={kind!r} is not for given columns, as neither those laws nor"
                     " permutations hold beside them: take 'auto', by residuals, or None."
                 )
+        refuse_lags_without_order(self.lags, self.order)
         if self.order is not None or self.groups is not None:
             self._check_dependent_rows()
         if self.top is not None:
@@ -402,6 +406,7 @@ class Request:
             "fdr": None if self.test is None else self.test.fdr,
             "weighted": self.weights is not None,
             "order": _as_setting(self.order),
+            "lags": self.lags,
             "groups": _as_setting(self.groups),
             "smallest_pvalue": self._smallest_pvalue,
             "given": list(given),
@@ -415,7 +420,8 @@ class Request:
         """The smallest p-value that shifts, or orders within groups, support; None for laws."""
         if self.design is None or self.test is None:
             return None
-        return self.design.smallest_pvalue(self.test.permutations)
+        smallest = self.design.smallest_pvalue(self.test.permutations)
+        return smallest * len(self.lags or (0,)) if self.design.is_series else smallest
 
     @property
     def of_sums(self) -> list[Any]:

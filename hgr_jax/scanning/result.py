@@ -44,7 +44,7 @@ if TYPE_CHECKING:
 MATRICES = (
     *("correlation", "rank_correlation", "ranks_disagree", "pearson", "spearman", "rank_excess"),
     *("pvalue", "adjusted_pvalue", "pvalue_source", "corrected", "null_mean", "null_95", "n_obs"),
-    "standard_error",
+    *("standard_error", "lag"),
 )
 """Attributes of a `Scan` that have a value for each two columns."""
 
@@ -75,6 +75,7 @@ class Pair:
     degrees_a: int
     degrees_b: int
     standard_error: float = math.nan
+    lag: int = 0
 
 
 def clustered_columns(correlation: Floats) -> Integers:
@@ -177,7 +178,7 @@ ARRAYS = (
     *("adjusted_pvalue", "corrected", "null_mean", "null_95", "n_obs", "degrees", "source"),
     "pairs",
 )
-OPTIONAL_ARRAYS = ("standard_error",)
+OPTIONAL_ARRAYS = ("standard_error", "lag")
 """Arrays that a scan has only on request."""
 
 ROUNDING = 1e-5
@@ -237,7 +238,7 @@ def _check_arrays(
     missing = [name for name in ARRAYS if name not in arrays]
     if missing:
         raise ValueError(f"it has no {missing[0]}")
-    kinds = {"n_obs": "i", "degrees": "i", "source": "i", "pairs": "i"}
+    kinds = dict.fromkeys(("n_obs", "degrees", "source", "pairs", "lag"), "i")
     for name, array in arrays.items():
         square = (count, count, 2) if name == "degrees" else (count, count)
         shape = (len(array), 2) if name == "pairs" else square
@@ -251,7 +252,7 @@ def _check_arrays(
         if len(wrong):
             raise ValueError(f"{name} has {wrong[0]:.7g}, outside of {low} to {high:.10g}")
     for name, array in arrays.items():
-        turned = array[..., ::-1] if name == "degrees" else array
+        turned = {"degrees": array[..., ::-1], "lag": -array}.get(name, array)
         is_float = array.dtype.kind == "f"
         if name != "pairs" and not np.array_equal(array.swapaxes(0, 1), turned, is_float):
             raise ValueError(f"{name} is not symmetric")
@@ -270,6 +271,7 @@ def _ranges(count: int, settings: Mapping[str, Any]) -> dict[str, tuple[float, f
     ranges |= dict.fromkeys((*of_ranks, "pearson", "pvalue", "adjusted_pvalue"), share)
     largest = {"n_obs": settings["rows"], "source": len(SOURCES) - 1, "pairs": count - 1}
     ranges |= {name: (0, high) for name, high in largest.items()}
+    ranges["lag"] = -settings["rows"], settings["rows"]
     return ranges | dict.fromkeys(("degrees", "standard_error"), (0, np.inf))
 
 
@@ -319,6 +321,8 @@ class Scan:
         ``"discoveries"`` is the number of significant pairs at a false discovery rate of 5%.
       pairs: ``(N, 2)``, positions of the columns of every requested pair.
       standard_error: of `correlation`, as `KBFit.standard_error`; None unless requested.
+      lag: of a scan with ``lags``, by how many rows column j follows column i where they depend
+        most: there the pair is estimated, and ``lag[j, i]`` is ``-lag[i, j]``; None without.
     """
 
     names: tuple[str, ...]
@@ -340,10 +344,12 @@ class Scan:
     settings: Mapping[str, Any]
     pairs: Integers
     standard_error: Floats | None = None
+    lag: Integers | None = None
     _columns: Columns | None = dataclasses.field(default=None, repr=False)
     _weights: Any = dataclasses.field(default=None, repr=False)
     _conditioning: Any = dataclasses.field(default=None, repr=False)
     _kernels: Any = dataclasses.field(default=None, repr=False)
+    _design: Any = dataclasses.field(default=None, repr=False)
 
     def __len__(self) -> int:
         """Return the number of pairs that were estimated."""
@@ -533,7 +539,8 @@ class Scan:
         used = [self.names.index(name) for name in self.used]
         matrix = getattr(self, which)
         if matrix is None:
-            raise ValueError(f"{which} was not asked for: scan with errors=True.")
+            option = "lags=" if which == "lag" else "errors=True"
+            raise ValueError(f"{which} was not asked for: scan with {option}.")
         return as_square(matrix[np.ix_(used, used)], list(self.used), self._library(library))
 
     def _library(self, library: str | None) -> str:
@@ -644,6 +651,15 @@ class Scan:
                 column = np.where(self._weights > 0, column, np.nan)
             return ranks(column[:, None])[:, 0]
         return column
+
+    def _values_of_pair(self, a: Any, b: Any) -> tuple[Floats, Floats]:
+        """Return two columns ``(n,)``, the second one as many rows later as it follows the first.
+
+        Raises as `fit` does.
+        """
+        lag = 0 if self.lag is None else int(self.lag[self._position(a), self._position(b)])
+        second = self.values(b)
+        return self.values(a), self._design.later(second, lag, np.nan) if lag else second
 
     def category(self, name: Any) -> Category | None:
         """Return codes and levels of a column that is a category, or None."""

@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from hgr_jax._checks import as_repeats, check_indexes, rows_at
+from hgr_jax._checks import as_lags, as_repeats, check_indexes, rows_at
 from hgr_jax._optional import require
 from hgr_jax._texts import near_matches
 from hgr_jax.inference.dependent_rows import RowDesign
@@ -58,7 +58,8 @@ def with_row_options(table: Any, request: Request) -> tuple[Any, Request]:
     if isinstance(request.order, str):
         values["order"] = _sortable(request.order, values["order"])
     design = RowDesign.of(rows, values.get("order"), values.get("groups"))
-    return _rows_at(table, names, None), dataclasses.replace(request, design=design)
+    lags = None if request.lags is None else as_lags(request.lags, int(design.sizes.min()))
+    return _rows_at(table, names, None), dataclasses.replace(request, design=design, lags=lags)
 
 
 def _is_named(table: Any) -> bool:

@@ -11,13 +11,13 @@ import numpy as np
 from jax.typing import DTypeLike
 from numpy.typing import NDArray
 
-from hgr_jax._arrays import Floats
+from hgr_jax._arrays import Floats, Integers
 from hgr_jax._progress import progress_bar
 from hgr_jax._texts import counted
 from hgr_jax.core.ranks import LEAST_ROWS
 from hgr_jax.inference.dependent_rows import TOO_SLOW, RowDesign
 from hgr_jax.inference.intervals import adjust, corrected_on_host
-from hgr_jax.scanning.design_tests import DesignTests, of_groups
+from hgr_jax.scanning.design_tests import DesignTests, of_groups, with_later
 from hgr_jax.scanning.features import Estimates
 from hgr_jax.scanning.memory import MemoryTable
 from hgr_jax.scanning.pairs import skipped_columns
@@ -94,6 +94,7 @@ def examine(table: Table) -> Examined:
                 tests = test_pairs(table, test, values, by_ranks, rows, advance)
             else:
                 tests = _test_by_design(table, test, request.design, values.varies, notes, advance)
+                _estimate_at_lags(table, request.design, tests.lag, values, of_ranks, rows)
     return Examined(table, values, of_ranks, rows, tests, skipped, notes)
 
 
@@ -110,18 +111,50 @@ def _test_by_design(
     by_design.test(usable, progress)
     tests.pvalue[:] = by_design.pvalue
     tests.source[:] = [SOURCES.index(source) for source in by_design.source]
+    tests.lag[:] = by_design.lag
     slow = by_design.slow_columns()
     for column in slow if len(slow) > 1 else ():
         add_note(notes, table.columns.names[table.columns.number_positions[column]], TOO_SLOW)
     between = np.flatnonzero(usable & by_design.between)
     if len(between):
-        request = dataclasses.replace(table.request, order=None, groups=None, design=None)
+        request = dataclasses.replace(
+            table.request, order=None, lags=None, groups=None, design=None
+        )
         columns = of_groups(table.columns, design)
         of_one_row = examine(MemoryTable(columns, request, table.positions[between])).tests
         tests.pvalue[between] = of_one_row.pvalue
         tests.log_of_law[between] = of_one_row.log_of_law
         tests.source[between] = np.where(of_one_row.source > 0, SOURCES.index("between"), 0)
     return tests
+
+
+def _estimate_at_lags(
+    table: Table,
+    design: RowDesign,
+    lag: Integers,
+    values: Estimates,
+    of_ranks: Estimates,
+    rows: Floats,
+) -> None:
+    """Replace the estimates, and numbers of rows, of pairs by those at their lags ``(N,)``."""
+
+    def progress(done: int) -> None:
+        """Show nothing: few pairs depend most at the same lag."""
+
+    for each in np.unique(lag[lag != 0]).tolist():
+        places = np.flatnonzero(lag == each)
+        columns = with_later(table.columns, design, each)
+        pairs = table.positions[places] + np.array([0, len(table.columns.names)])
+        lagged = MemoryTable(columns, table.request, pairs)
+        estimates, _ = lagged.estimate(progress)
+        rows[places] = lagged.effective_rows()
+        by_ranks = estimate_by_ranks(lagged, rows[places], progress, tested=False).estimates
+        if table.kernels.ranked:
+            estimates = dataclasses.replace(
+                by_ranks, pearson=estimates.pearson, linear=estimates.linear
+            )
+        of_ranks.put(places, by_ranks)
+        values.put(places, estimates)
 
 
 def _note_conditioning(
@@ -224,6 +257,10 @@ def as_scan(examined: Examined, adjusted: Floats | None = None) -> Scan:
     degrees = np.zeros((count, count, 2), np.intp)
     degrees[pairs[:, 0], pairs[:, 1]] = values.degrees
     degrees[pairs[:, 1], pairs[:, 0]] = values.degrees[:, ::-1]
+    lag = None
+    if request.lags not in (None, (0,)):
+        lag = square(tests.lag, 0, np.intp)
+        lag[pairs[:, 1], pairs[:, 0]] *= -1
     numeric = np.array(used, np.intp)[np.isin(used, columns.number_positions)]
     pearson, spearman = (square(each.pearson, np.nan) for each in (values, of_ranks))
     pearson[numeric, numeric] = spearman[numeric, numeric] = 1
@@ -251,10 +288,12 @@ def as_scan(examined: Examined, adjusted: Floats | None = None) -> Scan:
         settings=settings,
         pairs=pairs,
         standard_error=square(values.error, np.nan) if request.errors else None,
+        lag=lag,
         _columns=columns,
         _weights=table.row_weights,
         _conditioning=(
             table.in_ranks if request.measure.kernels.ranked else table.features
         ).conditioning,
         _kernels=request.measure.kernels,
+        _design=request.design,
     )
