@@ -216,6 +216,23 @@ def test_demographic_parity() -> None:
     assert fairness.parity_of_decisions(z, np.full(400, 7.0)) == 0
 
 
+def test_gains_are_above_the_line_between_models(monkeypatch: pytest.MonkeyPatch) -> None:
+    rows = [
+        ["none, network", "0.500 ± 0.1", "0.800"],
+        ["HGR-KB", "0.100 ± 0.1", "0.200"],
+        ["HGR-KB", "0.300 ± 0.1", "0.400"],
+        ["HSIC penalty", "0.250 ± 0.1", "0.300"],
+        ["HSIC penalty", "0.450 ± 0.1", "0.600"],
+        ["transport", "", ""],
+        ["linear residuals", "0.900 ± 0.1", "0.100"],  # where HGR-KB has no model
+    ]
+    monkeypatch.setattr(figures, "tables", lambda name: iter([(["", "score", "dCor"], rows)]))
+    assert figures.gains_over_kb("census", "dCor") == {"HSIC": pytest.approx(0.05)}
+    monkeypatch.setattr(figures, "JUDGES", ("dCor",))
+    monkeypatch.setattr(figures, "FAIRNESS", ("census",))
+    assert figures.ahead().splitlines()[-1] == "| dCor | HSIC 0.050 |"
+
+
 def test_coverage_knows_the_population() -> None:
     assert coverage.population("normal", 0.3, 5) == pytest.approx(0.3, abs=1e-9)
     closed_form = (np.exp(0.6) - 1) / (np.e - 1)

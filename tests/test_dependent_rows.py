@@ -371,6 +371,7 @@ def test_a_later_copy_is_a_finding() -> None:
     assert found.to_dict()["strongest"][0]["lag"] == 1
     without = scan({"x": x, "y": np.roll(x, 1)}, order=True, lags=0)
     assert without.lag is None
+    assert "by circular shifts (p below" in without.findings().counts()[0]
     assert "lag" not in without.to_dict()
     with pytest.raises(ValueError, match=r"lag was not asked for: scan with lags=\."):
         without.to_matrix("lag")

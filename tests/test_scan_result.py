@@ -30,7 +30,8 @@ def raw() -> np.ndarray:
     return x.astype(np.float32)
 
 
-COLUMNS = [field.name for field in dataclasses.fields(Pair) if field.name != "standard_error"]
+OPTIONAL = ("standard_error", "lag")
+COLUMNS = [field.name for field in dataclasses.fields(Pair) if field.name not in OPTIONAL]
 EXAMINED = ["low", "high", "remark"]
 """Further columns of frames."""
 

@@ -371,8 +371,8 @@ def law_in_words(settings: Mapping[str, Any]) -> str:
     if order:
         law = "by circular shifts" + ("" if order is True else f" in the order of {order}")
         law += f" within groups{of_groups}" if groups else ""
-        lags = settings.get("lags")
-        law += f", the largest of {counted(len(lags), 'lag')}" if lags else ""
+        lags = settings.get("lags") or ()
+        law += f", the largest of {len(lags)} lags" if len(lags) > 1 else ""
     else:
         law = f"by orders of the rows within groups{of_groups}, or of whole groups"
     return f"{law} (p below {settings['smallest_pvalue']:.2g}: by their normal tail)"
