@@ -14,6 +14,7 @@ import pytest
 
 import hgr_jax
 from hgr_jax import scan
+from hgr_jax._checks import as_repeats
 from hgr_jax.cli.main import main
 
 
@@ -24,7 +25,8 @@ def full_and_counted() -> tuple[pd.DataFrame, pd.DataFrame]:
     rain = np.where(rng.random(420) < 0.3 + 0.08 * steps, "wet", "dry")
     full = pd.DataFrame({"steps": steps, "mood": mood, "rain": rain})
     counted = full.value_counts().reset_index()
-    expanded = counted.loc[counted.index.repeat(counted["count"])].drop(columns="count")
+    order = as_repeats(counted["count"], len(counted))
+    expanded = counted.iloc[order].drop(columns="count")
     return expanded.reset_index(drop=True), counted
 
 
@@ -62,7 +64,8 @@ def test_tables_of_all_kinds(library: str, tmp_path: Path) -> None:
 def test_matrices_weights_and_dropped_rows() -> None:
     rng = np.random.default_rng(0)
     x, counts, weights = rng.normal(size=(90, 3)), rng.integers(0, 4, 90), rng.uniform(1, 2, 90)
-    order = np.repeat(np.arange(90), counts)
+    order = as_repeats(counts, 90)
+    np.testing.assert_array_equal(np.bincount(order, minlength=90), counts)
     found = scan(x, counts=counts, weights=weights)
     again = scan(x[order], weights=weights[order])
     np.testing.assert_array_equal(found.pvalue, again.pvalue)
@@ -83,6 +86,19 @@ def test_pairs() -> None:
     assert fit.interval() == again.interval()
     given = hgr_jax.independence_test(a, b, counts=counts, given=np.sqrt(a))
     assert given == hgr_jax.independence_test(*whole, given=np.sqrt(full["steps"]))
+
+
+def test_parts_that_are_held_out_are_no_copies_of_each_other() -> None:
+    """All correlations tie, so that functions of the sample alone would be far too good."""
+    rng, low, truth = np.random.default_rng(3), [], 0.3
+    law = truth * np.diag(np.full(6, 1 / 6)) + (1 - truth) / 36
+    a, b = (x.ravel().astype(float) for x in np.indices((6, 6)))
+    for counts in rng.multinomial(300, law.ravel(), 60):
+        fit = hgr_jax.hgr_fit(a, b, counts=counts)
+        low.append(fit.interval()[0])
+        order = np.repeat(np.arange(36), counts)
+        assert hgr_jax.hgr(a[order], b[order]) == pytest.approx(float(fit.correlation), rel=1e-5)
+    assert np.mean(np.array(low) <= truth) > 0.8
 
 
 @pytest.mark.parametrize(
