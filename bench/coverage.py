@@ -69,7 +69,7 @@ BOOTSTRAPPED = (
 )
 """Margins and degrees of bootstrap intervals."""
 
-BOOTSTRAP_MISSES = {"t5", "lognormal", "tie"}
+BOOTSTRAP_MISSES = {"lognormal", "tie"}
 """Margins of which the documentation says that bootstrap intervals cover less."""
 
 TABLE_LAWS = (("agree", 0.0), ("cut", 0.3), ("cut", 0.6), ("cut", 0.9), ("agree", 0.3))

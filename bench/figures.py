@@ -147,7 +147,10 @@ def detections() -> str:
     return "\n".join(lines)
 
 
-PENALTIES = ("HGR-KB", "HGR-NN penalty", "HSIC penalty", "distance correlation penalty")
+PENALTIES = (
+    *("HGR-KB", "HGR penalty", "HGR-NN penalty", "HSIC penalty"),
+    "distance correlation penalty",
+)
 """The penalties that the guide compares, as the results name them."""
 
 
