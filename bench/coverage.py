@@ -75,6 +75,9 @@ BOOTSTRAP_MISSES = {"lognormal", "tie"}
 TABLE_LAWS = (("agree", 0.0), ("cut", 0.3), ("cut", 0.6), ("cut", 0.9), ("agree", 0.3))
 """Laws of tables of counts, the first of independent variables; see `table_law`."""
 
+COUNTS_MISS = {"2 values, 90 to 10", "6 values, even"}
+"""Margins of which the documentation says that intervals cover less."""
+
 COMPARED = 100
 """Number of tables of counts whose p-values are compared with those of their rows."""
 
@@ -295,6 +298,7 @@ def counts(report: MarkdownReport, quick: bool) -> bool:
                     p = np.array([test.pvalue for test in found])
                     rates = {level: float(np.mean(p <= level)) for level in most}
                     holds &= all(rates[level] <= most[level] for level in most)
+                    within &= holds
                     cells += [f"{rate:.1%}" for rate in rates.values()]
                     by_law = [i for i, test in enumerate(found) if test.source in ("rank", "exact")]
                     differ = sum(
@@ -310,7 +314,7 @@ def counts(report: MarkdownReport, quick: bool) -> bool:
                 rate, of_rows = np.mean((low <= truth) & (truth <= high), axis=1)
                 holds &= bool(rate >= least)
                 cells.append(f"{rate:.1%} ({of_rows:.1%})")
-            within &= holds and not differ
+            within &= (holds or name in COUNTS_MISS) and not differ
             yield [name, f"{rows:,}", *cells, str(differ), "yes" if holds else "OUTSIDE"]
 
     report.say(f"Tables of counts, {repeats:,} of each law: the share of independent ones that")
