@@ -47,7 +47,7 @@ def compare_residuals(
     second = (a.is_second | first_a)[:, None] & (b.is_second | first_b) & ~low
     i, j = np.nonzero(low | second)
     is_low = low[i, j]
-    total, gram = _sums_of_products(a.values, b.values, (i, j), given)
+    total, gram = _sums_of_residual_products(a.values, b.values, (i, j), given)
     spare = given.rows - given.map.shape[1] - 1
     of_a, of_b = (spare + side.unfitted.sum(axis=1) for side in (a, b))
     shared = spare + np.sum(a.unfitted[i] * b.unfitted[j], axis=1)
@@ -74,7 +74,7 @@ def compare_residuals(
     return ResidualTest(np.array(pvalues), correlation, places)
 
 
-def _sums_of_products(
+def _sums_of_residual_products(
     a: Floats, b: Floats, pairs: tuple[Integers, Integers], given: Conditioning
 ) -> tuple[Floats, Floats]:
     """Return sums of (weighted) products of pairs of residuals, and of the products of these.
