@@ -37,6 +37,22 @@ def as_real_array(name: str, value: Any, *, max_ndim: int = 2, warn: bool = True
         value = _from_host(name, value, warn=warn)
     if value.dtype in _COMPUTED and 1 <= value.ndim <= max_ndim and 0 not in value.shape:
         return value
+    _check_kind_and_shape(name, value, max_ndim)
+    if _is_discrete(value.dtype):
+        return as_dtype(value, jnp.result_type(float))
+    return as_dtype(value, jnp.float32) if value.dtype.itemsize < 4 else value
+
+
+def as_host_column(name: str, value: Any, rows: int | None = None) -> NDArray[np.float64]:
+    """Return a variable as an array of NumPy ``(n,)``, in float64."""
+    column = np.asarray(value) if isinstance(value, Array) else _host_array(name, value)
+    _check_kind_and_shape(name, column, 1)
+    if rows is not None and len(column) != rows:
+        raise ValueError(f"{name} must have {rows} rows, as a and b; got {len(column)}.")
+    return column.astype(np.float64, copy=False)
+
+
+def _check_kind_and_shape(name: str, value: Any, max_ndim: int) -> None:
     if not (jnp.issubdtype(value.dtype, jnp.floating) or _is_discrete(value.dtype)):
         raise TypeError(
             f"{name} must hold real numbers (floats, integers or booleans); got dtype"
@@ -49,16 +65,14 @@ def as_real_array(name: str, value: Any, *, max_ndim: int = 2, warn: bool = True
         raise ValueError(
             f"{name} must have shape {expected}; got shape {tuple(value.shape)}.{hint}"
         )
-    if _is_discrete(value.dtype):
-        return as_dtype(value, jnp.result_type(float))
-    return as_dtype(value, jnp.float32) if value.dtype.itemsize < 4 else value
 
 
 def _is_discrete(dtype: DTypeLike) -> bool:
     return jnp.issubdtype(dtype, jnp.integer) or jnp.issubdtype(dtype, jnp.bool_)
 
 
-def _from_host(name: str, value: Any, *, warn: bool) -> Array:
+def _host_array(name: str, value: Any) -> NDArray[Any]:
+    """Return what is no array of JAX as an array of floats or booleans."""
     if isinstance(value, np.ma.MaskedArray):
         value = np.ma.filled(value.astype(np.float64), np.nan)
     try:
@@ -74,6 +88,11 @@ def _from_host(name: str, value: Any, *, warn: bool) -> Array:
             f" {type(value).__name__} of dtype {host.dtype}."
             " Encode categories as numbers or one-hot features first."
         )
+    return host
+
+
+def _from_host(name: str, value: Any, *, warn: bool) -> Array:
+    host = _host_array(name, value)
     array = jax.device_put(host)
     if warn and host.ndim and host.size and array.dtype.itemsize < host.dtype.itemsize:
         with np.errstate(over="ignore"):

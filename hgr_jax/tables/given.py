@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from hgr_jax._arrays import Floats
-from hgr_jax._checks import as_given, as_pair
+from hgr_jax._checks import as_host_column
 from hgr_jax.tables.columns import read_variable
 from hgr_jax.tables.levels import Category, as_codes
 
@@ -25,13 +25,18 @@ def read_given(a: Any, b: Any, given: Any) -> tuple[list[Floats], frozenset[int]
     """
     rows = len(np.asarray(a))
     others = [("given", column) for column in _given_columns(given, rows)]
-    values = [read_variable(name, x) for name, x in [("a", a), ("b", b), *others]]
-    codes = [as_codes(x) for x in values]
-    as_pair(*codes[:2], max_ndim=1, warn=False)
-    for column in codes[2:]:
-        as_given(column, rows, np.float32, warn=False)
+    named = [("a", a), ("b", b), *others]
+    values = [read_variable(name, x) for name, x in named]
+    columns: list[Floats] = [
+        as_host_column(name, as_codes(x), rows if name == "given" else None)
+        for (name, _), x in zip(named, values, strict=True)
+    ]
+    if len(columns[0]) != len(columns[1]):
+        raise ValueError(
+            f"a and b must have the same number of rows; got {len(columns[0])}, {len(columns[1])}."
+        )
     levels = frozenset(i for i, x in enumerate(values) if isinstance(x, Category))
-    return [np.asarray(x, np.float64) for x in codes], levels
+    return columns, levels
 
 
 def _given_columns(given: Any, rows: int) -> list[Any]:

@@ -345,4 +345,5 @@ def noise_of_ranks(places: Floats) -> Floats:
 
 def _steepness(places: Floats) -> Floats:
     """Return the variance that functions of ranks gain from noise in the ranks of variance 1."""
-    return np.select([places == 1, places == 2], [1.0, 5.0], np.pi**2 * places**2 / 12)
+    waves = np.pi**2 * places**2 / 12
+    return np.where(places == 1, 1.0, np.where(places == 2, 5.0, waves))
