@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import operator
 import warnings
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import Any, TypeVar
 
 import jax
@@ -45,7 +45,7 @@ def as_real_array(name: str, value: Any, *, max_ndim: int = 2, warn: bool = True
 
 def as_host_column(name: str, value: Any, rows: int | None = None) -> NDArray[np.float64]:
     """Return a variable as an array of NumPy ``(n,)``, in float64."""
-    column = np.asarray(value) if isinstance(value, Array) else _host_array(name, value)
+    column = np.asarray(value) if isinstance(value, Array) else _as_host_array(name, value)
     _check_kind_and_shape(name, column, 1)
     if rows is not None and len(column) != rows:
         raise ValueError(f"{name} must have {rows} rows, as a and b; got {len(column)}.")
@@ -71,7 +71,7 @@ def _is_discrete(dtype: DTypeLike) -> bool:
     return jnp.issubdtype(dtype, jnp.integer) or jnp.issubdtype(dtype, jnp.bool_)
 
 
-def _host_array(name: str, value: Any) -> NDArray[Any]:
+def _as_host_array(name: str, value: Any) -> NDArray[Any]:
     """Return what is no array of JAX as an array of floats or booleans."""
     if isinstance(value, np.ma.MaskedArray):
         value = np.ma.filled(value.astype(np.float64), np.nan)
@@ -92,7 +92,7 @@ def _host_array(name: str, value: Any) -> NDArray[Any]:
 
 
 def _from_host(name: str, value: Any, *, warn: bool) -> Array:
-    host = _host_array(name, value)
+    host = _as_host_array(name, value)
     array = jax.device_put(host)
     if warn and host.ndim and host.size and array.dtype.itemsize < host.dtype.itemsize:
         with np.errstate(over="ignore"):
@@ -143,7 +143,13 @@ def as_pair(
 
 
 def check_indexes(**variables: Any) -> None:
-    """Refuse pandas objects with different indexes, since rows are matched by position."""
+    """Refuse pandas objects with different indexes, since rows are matched by position.
+
+    The columns of a mapping are objects of their own.
+    """
+    for name, value in [*variables.items()]:
+        if isinstance(value, Mapping):
+            variables |= {f"{name}[{key!r}]": column for key, column in value.items()}
     indexes: dict[str, Any] = {n: getattr(value, "index", None) for n, value in variables.items()}
     labelled = [name for name, index in indexes.items() if hasattr(index, "equals")]
     for other in labelled[1:]:  # a list has a method `index`
@@ -328,9 +334,11 @@ def look_like_counts(weights: NDArray[Any]) -> bool:
 
 
 def rows_at(x: Any, order: NDArray[np.intp]) -> Any:
-    """Return a column (an array, a list, a series) at the rows of ``order``; None for None."""
+    """Return a column (an array, a list, a series), or columns, at the rows of ``order``."""
     if x is None:
         return None
+    if isinstance(x, Mapping):
+        return {name: rows_at(column, order) for name, column in x.items()}
     if hasattr(x, "iloc"):
         return x.iloc[order].reset_index(drop=True)
     if isinstance(x, Array):

@@ -248,5 +248,5 @@ def dowhy_test(X: Any, Y: Any, Z: Any = None) -> float:  # noqa: N803
       >>> dowhy_test(x, y) < 0.001, dowhy_test(x, y, cause) > 0.05
       (True, True)
     """
-    x, y = (v[:, 0] if getattr(v, "ndim", 1) == 2 and v.shape[1] == 1 else v for v in (X, Y))
+    x, y = (np.asarray(v).reshape(len(v)) if np.ndim(v) == 2 else v for v in (X, Y))
     return _with_pvalue(independence_test(x, y, given={} if Z is None else Z)).pvalue

@@ -87,7 +87,7 @@ def test_questions_of_causal_learn_are_asked_once(
     assert test(np.int64(3), 0, (2, 1)) == expected
     with pytest.raises(TypeError, match="alpha"):
         cit.CIT(objects, "hgr", alpha=0.1)
-    with pytest.raises(ValueError, match=r"'x1' has 1 missing values"):
+    with pytest.raises(ValueError, match=r"'x1' has 1 missing value:"):
         cit.CIT(np.array([[1.0, 2.0], [2.0, np.nan], [3.0, 1.0]]), "hgr")
 
 

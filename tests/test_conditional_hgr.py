@@ -126,3 +126,28 @@ def test_refusals() -> None:
 def test_returns_the_dtype_of_the_data() -> None:
     x, y, z = (jnp.asarray(v, jnp.float32) for v in sample(RNG(7), 200, 1, 0.5))
     assert hgr_jax.hgr(x, y, given=z).dtype == jnp.float32
+
+
+def test_levels_count_as_those_of_a_number() -> None:
+    rng = RNG(8)
+    c = rng.normal(size=800)
+    rare = rng.random(800) < 0.02
+    y = 2.0 * rare + rng.normal(size=800)
+    text = np.where(rare, "rare", "common")
+    assert hgr_jax.hgr(text, y, given=c) == pytest.approx(float(hgr_jax.hgr(text, y)), abs=0.05)
+    assert hgr_jax.hgr_fit(text, y, given=c).degrees[0] == 1
+    integers = jnp.asarray(np.argsort(np.argsort(y)))
+    assert hgr_jax.hgr(integers, y, given=c) > 0.9
+    with pytest.raises(ValueError, match="neighbours are for derivatives"):
+        hgr_jax.hgr(y, c, given=c, neighbours=3)
+
+
+def test_columns_of_a_mapping_are_rows_of_the_same_labels() -> None:
+    x, y, z = sample(RNG(9), 100, 1, 0.5)
+    column = pd.Series(z[:, 0])
+    with pytest.raises(ValueError, match=r"a and given\['z'\] have different indexes"):
+        hgr_jax.hgr(pd.Series(x), y, given={"z": column[::-1]})
+    with pytest.raises(ValueError, match="several columns of one name"):
+        hgr_jax.hgr(x, y, given=pd.DataFrame(np.c_[z, z], columns=["z", "z"]))
+    ones = np.ones(100, int)
+    assert np.isfinite(hgr_jax.hgr(x, y, given={"z": z[:, 0]}, counts=ones))

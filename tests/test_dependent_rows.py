@@ -568,3 +568,12 @@ def test_hints_name_the_options() -> None:
     x[:, 1] += x[:, 0]
     told = " ".join(scan(np.repeat(x, 2, axis=0)).findings().remarks)
     assert "groups=" in told
+
+
+def test_lags_within_groups_are_of_columns_without_gaps(rng: np.random.Generator) -> None:
+    table = pd.DataFrame(rng.normal(size=(120, 2)), columns=["x", "y"])
+    table["site"] = np.repeat(np.arange(6), 20)
+    table.loc[::3, "x"] = np.nan
+    with pytest.raises(ValueError, match="without missing values, and column 'x' has some"):
+        hgr_jax.scan(table, order=True, lags=range(-2, 3), groups="site")
+    hgr_jax.scan(table, order=True, groups="site")

@@ -531,3 +531,71 @@ def test_functions_of_what_is_given_have_nothing_left_to_test(
     tested = independence_test(a + 0.1 * noise, b + 0.1 * noise, given=c, weights=weights)
     assert tested.source == "residuals"
     assert tested.pvalue < 0.01
+
+
+class TestLevelsGivenOthers:
+    """Two discrete variables given a third: rare pairs of levels make no evidence."""
+
+    @pytest.mark.parametrize("name", ["20 levels", "rare", "20 levels, rare", "rare, logit"])
+    def test_hold_the_level(self, name: str) -> None:
+        rng = np.random.default_rng([*name.encode()])
+
+        def draw(c: np.ndarray, kind: str) -> np.ndarray:
+            if kind == "20 levels":
+                return np.array([f"level {i}" for i in rng.integers(0, 20, len(c))])
+            slope = 1.0 if kind == "logit" else 0.0
+            return (rng.random(len(c)) < 1 / (1 + np.exp(3.2 - slope * c))).astype(float)
+
+        kinds = name.split(", ")
+        pvalues = []
+        for _ in range(100):
+            c = rng.standard_normal(600)
+            a, b = draw(c, kinds[0] if "logit" not in name else "logit"), draw(c, kinds[-1])
+            pvalues.append(independence_test(a, b, given=c).pvalue)
+        assert np.mean(np.array(pvalues) <= 0.05) <= 0.12
+        assert min(pvalues) > 1e-5
+
+    def test_are_found(self, rng: np.random.Generator) -> None:
+        c = rng.standard_normal(600)
+        a = rng.integers(0, 5, 600)
+        b = np.where(rng.random(600) < 0.25, a, rng.integers(0, 5, 600))
+        texts = [np.array(list("vwxyz"))[x] for x in (a, b)]
+        assert independence_test(*texts, given=c).pvalue < 1e-4
+        assert independence_test(texts[0], b.astype(float), given=c).pvalue < 1e-4
+        assert independence_test(a == 1, b == 1, given=c).pvalue < 0.01
+
+    def test_explained_share_is_of_the_variance(self, rng: np.random.Generator) -> None:
+        c = rng.standard_normal(1000)
+        kind = np.where(rng.random(1000) < 0.5, "left", "right")
+        found = independence_test(kind, c + rng.standard_normal(1000), given=c)
+        assert found.explained[0] < 0.05
+        assert found.explained[1] == pytest.approx(0.5, abs=0.1)
+
+    def test_rare_levels_are_pooled_as_in_tables(self, rng: np.random.Generator) -> None:
+        c, e = rng.standard_normal((2, 500))
+        kind = np.where(rng.random(500) < 0.9, "common", rng.choice(list("abcdefgh"), 500))
+        single = independence_test(kind, c + e, given=c)
+        table = hgr_jax.ConditionalTests({"kind": kind, "y": c + e, "c": c})
+        assert table("kind", "y", "c").pvalue == pytest.approx(single.pvalue, rel=1e-9)
+        with pytest.raises(ValueError, match="a cannot be used: names or identifiers"):
+            independence_test([f"name {i}" for i in range(500)], c, given=e)
+
+
+def test_weights_of_few_effective_rows(rng: np.random.Generator) -> None:
+    pvalues = []
+    for _ in range(100):
+        c, e, f = rng.standard_normal((3, 400))
+        w = np.exp(1.5 * rng.standard_normal(400))
+        pvalues.append(
+            independence_test(np.sin(2 * c) + e / 2, c**2 + f / 2, given=c, weights=w).pvalue
+        )
+    assert np.mean(np.array(pvalues) <= 0.05) <= 0.12
+    c, e, f = rng.standard_normal((3, 300))
+    few = np.r_[np.ones(300), np.full(300, 1e-9)]
+    kept = independence_test(np.sign(c) + e / 2, np.sign(c) + f / 2, given=c).pvalue
+    with_others = independence_test(
+        *(np.r_[np.sign(c) + x / 2, 50 * rng.standard_normal(300)] for x in (e, f)),
+        given=np.r_[c, rng.standard_normal(300)],
+        weights=few,
+    )
+    assert with_others.pvalue == pytest.approx(kept, abs=0.2)

@@ -15,8 +15,10 @@ residuals.
 from __future__ import annotations
 
 import dataclasses
+from collections.abc import Callable
 
 import numpy as np
+from numpy.typing import NDArray
 from scipy import special
 
 from hgr_jax._arrays import Floats, Integers
@@ -47,31 +49,102 @@ def compare_residuals(
     second = (a.is_second | first_a)[:, None] & (b.is_second | first_b) & ~low
     i, j = np.nonzero(low | second)
     is_low = low[i, j]
-    total, gram = _sums_of_residual_products(a.values, b.values, (i, j), given)
-    spare = given.rows - given.map.shape[1] - 1
+    spare = given.effective_rows - given.map.shape[1] - 1
     of_a, of_b = (spare + side.unfitted.sum(axis=1) for side in (a, b))
     shared = spare + np.sum(a.unfitted[i] * b.unfitted[j], axis=1)
-    factor = given.rows * shared / (of_a[i] * of_b[j]) * a.noise[i] * b.noise[j]
+    factor = given.effective_rows * shared / (of_a[i] * of_b[j]) * a.noise[i] * b.noise[j]
     sums = a.places[i] + b.places[j] - 2
     weights = 1 / np.where(is_low, np.maximum(sums, 1), a.places[i] * b.places[j])
-    by_given = len(given.lines)  # products times a column of Z, which may decide their sign
-    factor = np.append(factor, np.full(by_given, factor[0]))
-    weights = np.append(weights, np.full(by_given, 0.5))
-    size = np.sqrt(np.maximum(np.diag(gram), 1e-300))
-    z = total / (size * np.sqrt(factor))
-    gram = gram / np.outer(size, size)
-    linear = np.append(is_low & (sums == 0), np.zeros(by_given, bool))
-    is_low = np.append(is_low, np.zeros(by_given, bool))
+    lines = len(given.lines)  # products times a column of Z, which may decide their sign
+    factor = np.append(factor, np.full(lines, factor[0]))
+    weights = np.append(weights, np.full(lines, 0.5))
+    linear = np.append(is_low & (sums == 0), np.zeros(lines, bool))
+    is_low = np.append(is_low, np.zeros(lines, bool))
+    products = _products_of_numbers if a.levels is None or b.levels is None else _products_of_levels
+    law = products(a, b, (i, j), given)
+    z = law.total / np.sqrt(law.variance * factor)
+    blocks = (linear, is_low, ~is_low | linear)
     pvalues = [
-        _of_weighted_sum(z[block], gram[np.ix_(block, block)], weights[block])
-        for block in (linear, is_low, ~is_low | linear)
+        _of_weighted_sum(z[block], law.correlation(block), weights[block], law.kurtosis[block])
+        for block in blocks
+        if block.any()
     ]
     top = int(np.argmax(np.abs(z[: len(i)])))
     variances = [value**2 @ given.shares for value in (a.values[i[top]], b.values[j[top]])]
     scale = given.rows * max(np.sqrt(variances[0] * variances[1]), 1e-300)
-    correlation = float(min(abs(total[top]) / scale, 1.0))
+    correlation = float(min(abs(law.total[top]) / scale, 1.0))
     places = int(a.places[i[top]]), int(b.places[j[top]])
     return ResidualTest(np.array(pvalues), correlation, places)
+
+
+@dataclasses.dataclass(frozen=True)
+class _Products:
+    """Sums of products of residuals, and their law under independence given Z.
+
+    After the pairs come the products of the first pair and each column of Z.
+
+    Attributes:
+      total, variance, kurtosis: the sums, their variances and excess kurtoses, ``(k,)``.
+      correlation: function that returns the correlations of some of them.
+    """
+
+    total: Floats
+    variance: Floats
+    kurtosis: Floats
+    correlation: Callable[[NDArray[np.bool_]], Floats]
+
+
+def _products_of_numbers(
+    a: ConditionalResiduals,
+    b: ConditionalResiduals,
+    pairs: tuple[Integers, Integers],
+    given: Conditioning,
+) -> _Products:
+    """Return products with the variances that they have in the sample."""
+    total, gram = _sums_of_residual_products(a.values, b.values, pairs, given)
+    variance = np.maximum(np.diag(gram), 1e-300)
+    size = np.sqrt(variance)
+    correlation = gram / np.outer(size, size)
+    return _Products(total, variance, 0 * total, lambda block: correlation[np.ix_(block, block)])
+
+
+def _products_of_levels(
+    a: ConditionalResiduals,
+    b: ConditionalResiduals,
+    pairs: tuple[Integers, Integers],
+    given: Conditioning,
+) -> _Products:
+    """Return products of functions of levels, with variances by the probabilities of the levels.
+
+    In the sample, the product of two rare levels has hardly any variance where they do not meet.
+    """
+    assert a.levels is not None
+    assert b.levels is not None
+    (i, j), w = pairs, given.roots**2
+    first = np.array([a.values[0] * b.values[0] * w])
+    variances = np.array([a.levels.variance[0] * b.levels.variance[0] * w**2])
+    total = ((a.values * w) @ b.values.T)[i, j]
+    variance = ((a.levels.variance * w**2) @ b.levels.variance.T)[i, j]
+    fourth = (a.levels.fourth * w**4) @ b.levels.fourth.T
+    of_normal = (a.levels.variance**2 * w**4) @ (b.levels.variance**2).T
+    kurtosis = (fourth - 3 * of_normal)[i, j] / np.maximum(variance, 1e-300) ** 2
+    lines = given.lines
+    total = np.append(total, (first * lines).sum(axis=1))
+    variance = np.append(variance, (variances * lines**2).sum(axis=1))
+    kurtosis = np.append(kurtosis, np.zeros(len(lines)))
+    of_a, of_b = a.levels.correlation, b.levels.correlation
+
+    def correlation(block: NDArray[np.bool_]) -> Floats:
+        chosen, others = block[: len(i)], int(block[len(i) :].sum())
+        both = np.zeros((chosen.sum() + others,) * 2)
+        count = chosen.sum()
+        both[:count, :count] = (
+            of_a[np.ix_(i[chosen], i[chosen])] * of_b[np.ix_(j[chosen], j[chosen])]
+        )
+        both[range(count, len(both)), range(count, len(both))] = 1
+        return both
+
+    return _Products(total, np.maximum(variance, 1e-300), np.maximum(kurtosis, 0), correlation)
 
 
 def _sums_of_residual_products(
@@ -95,11 +168,17 @@ def _sums_of_residual_products(
     return total, gram
 
 
-def _of_weighted_sum(z: Floats, correlation: Floats, weights: Floats) -> float:
-    """Return P(sum w z^2 >= what it is) of normal z, by a chi-squared law of three moments."""
+def _of_weighted_sum(z: Floats, correlation: Floats, weights: Floats, kurtosis: Floats) -> float:
+    """Return P(sum w z^2 >= what it is), by a chi-squared law of three moments.
+
+    Of normal z; an excess kurtosis adds what it adds to the moments of the square of a Poisson
+    variable: that of a rare pair of levels.
+    """
     b = np.sqrt(weights)[:, None] * correlation * np.sqrt(weights)
     square = b @ b
     first, second, third = np.trace(b), np.trace(square), np.sum(square * b)
+    second += np.sum(weights**2 * kurtosis) / 2
+    third += np.sum(weights**3 * (22 * kurtosis + kurtosis**2)) / 8
     degrees = second**3 / third**2
     value = (weights @ z**2 - first) * np.sqrt(degrees / second) + degrees
     return float(special.chdtrc(degrees, max(value, 0.0)))

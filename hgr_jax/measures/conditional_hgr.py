@@ -114,10 +114,11 @@ def conditional_hgr_fit(a: Any, b: Any, given: Any, weights: ArrayLike | None) -
     for variable in a_and_b:
         if not len(variable.functions):
             return ConditionalHGRFit(0.0, 1.0, (0, 0), (0.0, 0.0), rows)
-        values, of_directions, _ = conditioning.regress(variable.functions)
-        share = np.minimum((values * values) @ conditioning.shares, 1)
+        f = variable.functions[:-1] if variable.is_category else variable.functions
+        values, of_directions, _ = conditioning.regress(f)
+        share, variance = conditioning.unexplained_shares(f, values), (f * f) @ conditioning.shares
         parts.append(values)
-        noise.append(noise_of_ranks(variable.places) * (1 - share))
+        noise.append(noise_of_ranks(variable.places[: len(f)]) * (1 - share) * variance)
         unfitted.append(of_directions[0])
         explained.append(float(1 - share[0]))
     if max(explained) > 1 - JITTER**2:

@@ -163,7 +163,12 @@ def hgr(
     """
     sizes, neighbours = _checked_degrees(degrees), check_count("neighbours", neighbours)
     if given is not None:
-        dtype = next((x.dtype for x in (a, b) if isinstance(x, Array)), jnp.result_type(float))
+        if neighbours > 1:
+            raise ValueError("neighbours are for derivatives, which HGR given others has not.")
+        floats = [
+            x for x in (a, b) if isinstance(x, Array) and jnp.issubdtype(x.dtype, jnp.floating)
+        ]
+        dtype = jnp.result_type(*floats) if floats else jnp.result_type(float)
         fit = hgr_fit(a, b, weights=weights, counts=counts, given=given, degrees=degrees)
         return jnp.asarray(fit.correlation, dtype)
     a, b, weights, _ = _counted(a, b, weights, counts)

@@ -76,6 +76,8 @@ class DesignTests:
     def __init__(self, table: Table, design: RowDesign, test: Test) -> None:
         self.features, self.design, self.options = table.features, design, test
         self.pairs, self.memory = table.pairs, table.memory
+        places = zip(table.pairs.ravel().tolist(), table.positions.ravel().tolist(), strict=True)
+        self.names = {column: table.columns.names[position] for column, position in places}
         self.lags = table.request.lags or (0,)
         self.lag = np.zeros(len(self.pairs), np.intp)
         self.pvalue = np.full(len(self.pairs), np.nan)
@@ -88,6 +90,8 @@ class DesignTests:
     def test(self, chosen: NDArray[np.bool_], progress: Callable[[int], None]) -> None:
         """Set the p-values of the chosen pairs that are not `between`."""
         places = np.flatnonzero(chosen & ~self.between)
+        if any(self.lags) and not self.design.is_series:
+            self._refuse_gaps(np.unique(self.pairs[places]))
         if self.design.is_series:
             series: dict[int, SeriesFunctions] = {}
             bytes_of_one = 8 * MOST_FUNCTIONS * len(self.design.rows)
@@ -121,6 +125,16 @@ class DesignTests:
             return []
         numbers = np.unique(self.pairs[self.pairs < self.features.n_numeric]).tolist()
         return [column for column in numbers if self.design.is_slow(self._values(column))]
+
+    def _refuse_gaps(self, columns: Integers) -> None:
+        """Refuse missing values, which would move the rows of a series in a group."""
+        for column in columns:
+            if not self.features.present(int(column)).all():
+                raise ValueError(
+                    "lags within groups are of columns without missing values, and column"
+                    f" {self.names[int(column)]!r} has some: leave out lags or groups, or"
+                    " drop the rows with missing values."
+                )
 
     def _test_pattern(
         self,

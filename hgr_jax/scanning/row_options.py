@@ -116,6 +116,6 @@ def _rows_at(table: Any, names: Sequence[Any], order: NDArray[np.intp] | None) -
         return dataclasses.replace(table, columns=columns)
     if isinstance(table, Mapping):
         columns = {name: table[name] for name in names}
-        return columns if order is None else {n: rows_at(x, order) for n, x in columns.items()}
+        return columns if order is None else rows_at(columns, order)
     selected = _native(table).select(list(names))
     return (selected if order is None else selected[order.tolist()]).to_native()

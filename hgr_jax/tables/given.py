@@ -10,7 +10,8 @@ import numpy as np
 from hgr_jax._arrays import Floats
 from hgr_jax._checks import as_host_column
 from hgr_jax.tables.columns import read_variable
-from hgr_jax.tables.levels import Category, as_codes
+from hgr_jax.tables.levels import Category, Unusable, as_codes, pool_rare_levels
+from hgr_jax.tables.texts import MISSING_LEVEL
 
 
 def read_given(a: Any, b: Any, given: Any) -> tuple[list[Floats], frozenset[int]]:
@@ -26,7 +27,7 @@ def read_given(a: Any, b: Any, given: Any) -> tuple[list[Floats], frozenset[int]
     rows = len(np.asarray(a))
     others = [("given", column) for column in _given_columns(given, rows)]
     named = [("a", a), ("b", b), *others]
-    values = [read_variable(name, x) for name, x in named]
+    values = [_with_pooled_levels(name, read_variable(name, x)) for name, x in named]
     columns: list[Floats] = [
         as_host_column(name, as_codes(x), rows if name == "given" else None)
         for (name, _), x in zip(named, values, strict=True)
@@ -39,10 +40,26 @@ def read_given(a: Any, b: Any, given: Any) -> tuple[list[Floats], frozenset[int]
     return columns, levels
 
 
+def _with_pooled_levels(name: str, value: Any) -> Any:
+    """Pool rare levels of a category, as `hgr_jax.scan` does."""
+    if not isinstance(value, Category):
+        return value
+    value = Category(as_codes(value).astype(np.int32), (*value.levels, MISSING_LEVEL))
+    if len(np.unique(value.codes)) == 1:
+        return value
+    pooled, _ = pool_rare_levels(value)
+    if isinstance(pooled, Unusable):
+        raise ValueError(f"{name} cannot be used: {pooled.reason}.")
+    return pooled
+
+
 def _given_columns(given: Any, rows: int) -> list[Any]:
     """Return the given variables one by one."""
     if hasattr(given, "columns") or isinstance(given, Mapping):
-        return [given[name] for name in (given if isinstance(given, Mapping) else given.columns)]
+        names = [*(given if isinstance(given, Mapping) else given.columns)]
+        if len({*names}) < len(names):
+            raise ValueError(f"given has several columns of one name: {names}.")
+        return [given[name] for name in names]
     array = given if hasattr(given, "ndim") else np.asarray(given)
     if array.ndim == 2:
         return [*array.T] if array.shape[0] == rows else [array]  # which is refused with its shape

@@ -24,8 +24,9 @@ from numpy.typing import NDArray
 from scipy import special
 
 from hgr_jax._arrays import Floats, Integers
+from hgr_jax.core.host.linalg import memberships
 from hgr_jax.core.host.polynomials import centred_indicators
-from hgr_jax.core.host.ranks import RankedColumn
+from hgr_jax.core.host.ranks import RankedColumn, effective_row_count
 
 DEGREE, OF_RESIDUAL = 6, 3
 """Largest number of functions of a number, and of the ranks of its residual."""
@@ -81,40 +82,68 @@ class Variable:
     Attributes:
       functions: ``(k, n)``, orthonormal; of a category the indicators of its levels.
       places: ``(k,)``, from 1: where they stand among the functions of ranks; 1 for indicators.
-      levels: number of distinct values, at most ``DEGREE + 1``.
       coordinates: ``(d, n)``, of unit variance, for distances between rows.
+      codes: ``(n,)``, the levels of a discrete variable: a category, or a number of at most
+        `DEGREE` distinct values.  None for others.
+      is_category: whether it is a category.
     """
 
     functions: Floats
     places: Floats
-    levels: int
     coordinates: Floats
+    codes: Integers | None = None
+    is_category: bool = False
 
     @property
     def is_discrete(self) -> bool:
-        """Whether its functions are all functions of its values."""
-        return self.levels <= DEGREE
+        """Whether it is a category, or a number of few distinct values."""
+        return self.codes is not None
 
     @classmethod
     def of_number(cls, x: Floats, weights: Floats | None = None) -> Variable:
         """Return the functions of finite numbers ``(n,)``."""
         column = RankedColumn.of_values(x, weights)
         f = column.functions(OF_ONE)
-        places, levels = 1.0 + column.positions[: len(f)], DEGREE + 1
-        if column.of_levels is not None:
-            levels = min(len(column.linear), levels)
-        if levels <= DEGREE or not len(f):
-            return cls(f, places, levels, f)
+        places = np.arange(1.0, len(f) + 1)
+        is_tied = column.of_levels is not None
+        if (is_tied and len(column.linear) <= DEGREE) or not len(f):
+            return cls(f, places, f, column.codes)
         share, rows = (column.linear / np.sqrt(12) + 0.5)[column.codes], len(x)
         scores = special.ndtri(np.clip(share, 0.5 / rows, 1 - 0.5 / rows))
-        return cls(f, places, levels, scores[None])
+        return cls(f, places, scores[None])
 
     @classmethod
     def of_levels(cls, codes: Integers, weights: Floats | None = None) -> Variable:
         """Return the indicators of the levels of a category, from codes ``(n,)``."""
         shares = np.ones(len(codes)) if weights is None else weights
         f = centred_indicators(codes, shares / shares.sum(), int(codes.max()) + 1)
-        return cls(f, np.ones(len(f)), min(len(f), DEGREE), f)
+        return cls(f, np.ones(len(f)), f, codes, is_category=True)
+
+
+@dataclasses.dataclass(frozen=True)
+class LevelMoments:
+    """Moments of functions of a discrete variable given Z, by probabilities of its levels.
+
+    Attributes:
+      variance, fourth: second and fourth central moments at each row, ``(k, n)``.
+      correlation: mean correlation of the functions, ``(k, k)``.
+    """
+
+    variance: Floats
+    fourth: Floats
+    correlation: Floats
+
+    @classmethod
+    def of(cls, values: Floats, probabilities: Floats, shares: Floats) -> LevelMoments:
+        """Return the moments of functions with ``values (k, levels)``."""
+        mean = values @ probabilities
+        second, third, fourth = (values**power @ probabilities for power in (2, 3, 4))
+        variance = np.maximum(second - mean**2, 0)
+        fourth = fourth - 4 * mean * third + 6 * mean**2 * second - 3 * mean**4
+        total = (values * (probabilities @ shares)) @ values.T
+        covariance = total - (mean * shares) @ mean.T
+        size = np.sqrt(np.maximum(np.diag(covariance), 1e-300))
+        return cls(variance, np.maximum(fourth, 0), covariance / np.outer(size, size))
 
 
 @dataclasses.dataclass(frozen=True)
@@ -129,6 +158,7 @@ class ConditionalResiduals:
         ``(k, r)``.
       noise: factor of the variance of each, by `JITTER`, ``(k,)``.
       share: share of the variance of the first function that Z does not explain.
+      levels: moments of the functions of a discrete variable, None for others.
     """
 
     values: Floats
@@ -137,6 +167,7 @@ class ConditionalResiduals:
     unfitted: Floats
     noise: Floats
     share: float
+    levels: LevelMoments | None = None
 
 
 class Conditioning:
@@ -146,6 +177,8 @@ class Conditioning:
         """Decompose the design of the columns."""
         self.rows, self.weights = rows, weights
         self.shares = np.full(rows, 1 / rows) if weights is None else weights / weights.sum()
+        self.roots = 1.0 if weights is None else np.sqrt(rows * self.shares)
+        self.effective_rows = effective_row_count(rows, weights)
         self.numbers = [z for z in given if not z.is_discrete and len(z.functions)]
         self.lines = np.array([z.functions[0] for z in self.numbers]).reshape(-1, rows)
         self.jump_rows = np.arange(rows)
@@ -164,27 +197,27 @@ class Conditioning:
         values, vectors = np.linalg.eigh(gram.astype(np.float64) / rows)
         rounding = 1e-6 if rows >= FLOAT32_ROWS else 1e-9
         used = values > max(rounding * values.max(initial=0), rounding**2)
-        used[: -max(1, int(MOST_DIRECTIONS * rows))] = False
+        used[: -max(1, int(MOST_DIRECTIONS * self.effective_rows))] = False
         self.map = vectors[:, used] / np.sqrt(values[used])
         self.fitted = values[used] / (values[used] + PENALTIES[:, None])
         degrees = 1 + self.fitted.sum(axis=1)
-        self.least = int(np.argmax(degrees < MOST_DEGREES_OF_FREEDOM * rows))
-        self.log_spare_rows = 2 * np.log(np.maximum(rows - degrees, 1e-9))[:, None]
+        self.least = int(np.argmax(degrees < MOST_DEGREES_OF_FREEDOM * self.effective_rows))
+        spare_rows = np.maximum(self.effective_rows - degrees, 1e-9)
+        self.log_spare_rows = 2 * np.log(spare_rows)[:, None]
 
     def of_variable(self, variable: Variable) -> ConditionalResiduals:
         """Return the residuals of a variable."""
-        f, places = variable.functions[:DEGREE], variable.places[:DEGREE]
-        if variable.places.max(initial=0) == 1:  # all levels of a category
-            f, places = variable.functions, variable.places
+        most = None if variable.is_category else DEGREE
+        f, places = variable.functions[:most], variable.places[:most]
         values, unfitted, jumps = self.regress(f)
-        size = np.maximum((values * values) @ self.shares, 1e-12)
+        size = self.unexplained_shares(f, values)
         noise = 1 + noise_of_ranks(places) / size
         second: Floats = np.zeros((0, self.rows))
         unfitted_second: Floats = np.zeros((0, unfitted.shape[1]))
         if len(f) and not variable.is_discrete and self.map.size:
             g = RankedColumn.of_values(values[0], self.weights).functions(OF_RESIDUAL)[1:]
             second, unfitted_second = self._residuals(g)
-            second = _without(second, jumps)
+            second = self._without(second, jumps)
         elif len(f) and not variable.is_discrete:
             second, unfitted_second = values[1:OF_RESIDUAL], unfitted[1:OF_RESIDUAL]
         of_second = np.arange(2.0, len(second) + 2)
@@ -196,7 +229,22 @@ class Conditioning:
             np.concatenate([unfitted, unfitted_second]),
             np.concatenate([noise, more]),
             float(size[:1].sum()),
+            None if variable.codes is None else self._moments_of_levels(variable.codes, f, jumps),
         )
+
+    def unexplained_shares(self, f: Floats, residuals: Floats) -> Floats:
+        """Return the share ``(k,)`` of the variance of functions that their residuals have."""
+        total = np.maximum((f * f) @ self.shares, 1e-300)
+        return np.asarray(np.clip((residuals * residuals) @ self.shares / total, 1e-12, 1))
+
+    def _moments_of_levels(self, codes: Integers, f: Floats, jumps: Floats) -> LevelMoments:
+        """Return moments of functions of levels given Z, by the regression of their indicators."""
+        _, first, codes = np.unique(codes, return_index=True, return_inverse=True)
+        members = memberships(codes, len(first)).astype(np.float64)
+        probabilities = members - self._without(self._residuals(members)[0], jumps)
+        probabilities = np.clip(probabilities, 0, 1)
+        probabilities /= np.maximum(probabilities.sum(axis=0), 1e-300)
+        return LevelMoments.of(f[:, first], probabilities, self.shares)
 
     def regress(self, f: Floats) -> tuple[Floats, Floats, Floats]:
         """Return residuals ``(k, n)``, unfitted shares ``(k, r)``, and what jumps explain.
@@ -205,7 +253,7 @@ class Conditioning:
         """
         values, unfitted = self._residuals(f)
         jumps = self._jumps(values, f, 1 - np.sqrt(unfitted[:1]))
-        return _without(values, jumps), unfitted, jumps
+        return self._without(values, jumps), unfitted, jumps
 
     def _residuals(self, f: Floats, fitted: Floats | None = None) -> tuple[Floats, Floats]:
         """Return residuals ``(k, n)``, and squared shares of unfitted directions, ``(k, r)``.
@@ -248,17 +296,17 @@ class Conditioning:
         values, near, edge, reach = values[:3], self.rows, 0.0, np.inf
         for _ in range(MOST_JUMPS):
             places = np.take_along_axis(lines, orders, axis=1)
-            size, line, at = _largest_jump(values[:, orders], places, side)
+            size, line, at = _largest_jump((values * self.roots)[:, orders], places, side)
             if size < LEAST_JUMP:
                 break
             above = (lines[line] > at).astype(np.float64)
-            step = _without(self._residuals(above[None], fitted)[0], found)
-            norm = np.linalg.norm(step)
+            step = self._without(self._residuals(above[None], fitted)[0], found)
+            norm = np.linalg.norm(step * self.roots)
             if norm < 1e-3 * np.sqrt(self.rows):  # the design has it already
                 break
             step = step / norm
             found = np.concatenate([found, step])
-            values = _without(values, step)
+            values = self._without(values, step)
             is_edge = several and line == len(lines) - 1 and abs(at - edge) < reach
             if is_edge and near > 2 * NEAR_JUMP * len(self.scores):
                 # The rows on either side of a step across the columns know its direction best.
@@ -270,14 +318,22 @@ class Conditioning:
                 orders[-1] = self._order(lines[-1])
         return found
 
+    def _without(self, values: Floats, basis: Floats) -> Floats:
+        """Subtract projections on a basis ``(j, n)``, orthonormal on the (weighted) rows."""
+        if not len(basis):
+            return values
+        weighted = basis if self.weights is None else basis * self.roots**2
+        return values - (values @ weighted.T) @ basis
+
     def _predictor(self, f: Floats, rows: Integers) -> Floats:
         """Return the best linear predictor ``(n,)`` of a function by normal scores, of variance 1.
 
         Some of the rows decide which is the best.
         """
-        scores = self.scores[:, rows]
-        scores = scores - scores.mean(axis=1, keepdims=True)
-        slopes = np.linalg.lstsq(scores @ scores.T, scores @ f[rows], rcond=None)[0]
+        scores, shares = self.scores[:, rows], self.shares[rows] / self.shares[rows].sum()
+        scores = scores - (scores @ shares)[:, None]
+        weighted = scores * shares
+        slopes = np.linalg.lstsq(weighted @ scores.T, weighted @ f[rows], rcond=None)[0]
         predictor = slopes @ self.scores
         return np.asarray(predictor / max(np.std(predictor), 1e-300))
 
@@ -315,11 +371,6 @@ def _gaussian_kernel(a: Floats, b: Floats) -> Floats:
     kernel -= 0.5 * np.sum(b * b, axis=0)
     np.minimum(kernel, 0, out=kernel)
     return np.exp(kernel, out=kernel)
-
-
-def _without(values: Floats, basis: Floats) -> Floats:
-    """Subtract projections on an orthonormal basis ``(j, n)`` from values ``(k, n)``."""
-    return values - (values @ basis.T) @ basis
 
 
 def _largest_jump(values: Floats, places: Floats, side: int) -> tuple[float, int, float]:
