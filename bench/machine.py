@@ -21,6 +21,9 @@ PACKAGES = (
     "torch",
     "dcor",
     "hyppo",
+    "scikit-learn",
+    "causal-learn",
+    "tigramite",
 )
 
 

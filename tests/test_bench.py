@@ -22,6 +22,7 @@ import hgr_jax
 from bench import (
     accuracy,
     calibration,
+    conditional,
     coverage,
     fairness,
     fairness_contestants,
@@ -103,6 +104,7 @@ QUICK: list[tuple[Any, list[str]]] = [
         ],
     ),
     (power, ["| linear | 1.00 |", "mean of dependent ones", "| Pearson | IDS | MGC |"]),
+    (conditional, ["| determined |  | 0.00 / 0.00 / 0.00 |", "| mixed | 10 | GCM | 1 |"]),
 ]
 
 
