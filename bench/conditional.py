@@ -183,16 +183,16 @@ def contestants() -> dict[str, Contestant]:
     found = {
         "independence_test": Contestant(_ours, graphs=GRAPHS, most_rows=100_000),
         "Fisher's z": Contestant(_fisher, graphs=GRAPHS, most_rows=100_000),
-        "GCM": Contestant(kernel, (100, 40), graphs={10: 5}, most_rows=10_000),
-        "weighted GCM": Contestant(weighted, (100, 40), most_rows=10_000),
-        "boosted GCM": Contestant(boosted, (20, 10)),
+        "GCM": Contestant(kernel, (60, 30), graphs={10: 5}, most_rows=10_000),
+        "weighted GCM": Contestant(weighted, (60, 30), most_rows=10_000),
+        "boosted GCM": Contestant(boosted, (15, 5)),
     }
     if importlib.util.find_spec("causallearn"):
         kci, rcit = (functools.partial(_of_causal_learn, name=name) for name in ("kci", "rcit"))
         found["KCI"] = Contestant(kci, (40, 0), graphs={10: 2})
         found["RCIT"] = Contestant(rcit, (100, 50), graphs={10: 5, 20: 5, 50: 2})
     if importlib.util.find_spec("tigramite"):
-        for name, samples in {"RobustParCorr": 1000, "GPDC": 10, "CMIknn": 10}.items():
+        for name, samples in {"RobustParCorr": 1000, "GPDC": 5, "CMIknn": 5}.items():
             of_table = functools.partial(_of_tigramite, name=name)
             found[name] = Contestant(of_table, (samples, samples if samples > 10 else 0))
     return found
