@@ -370,6 +370,24 @@ def test_no_figure_is_of_a_release_that_is_excluded() -> None:
         assert version[1] in allowed.specifier, path.name
 
 
+def test_arrows_are_those_of_the_cpdag() -> None:
+    reference = pytest.importorskip("causallearn.utils.DAG2CPDAG").dag2cpdag
+    graph = pytest.importorskip("causallearn.graph.Dag").Dag
+    node = pytest.importorskip("causallearn.graph.GraphNode").GraphNode
+    counts = []
+    for seed in range(20):
+        _, edges = conditional.random_graph(np.random.default_rng(seed), 5, 4 + seed // 3, False)
+        nodes = [node(str(i)) for i in range(4 + seed // 3)]
+        dag = graph(nodes)
+        for i, j in edges:
+            dag.add_directed_edge(nodes[i], nodes[j])
+        ends = reference(dag).graph  # [j, i] is the end at j
+        expected = {(int(i), int(j)) for j, i in np.argwhere((ends == 1) & (ends.T == -1))}
+        assert conditional.cpdag(edges) == expected
+        counts.append(0 < len(expected) < len(edges))
+    assert sum(counts) > 3
+
+
 def test_the_gallery_has_laws_of_the_bench(tmp_path: Path) -> None:
     gallery.draw(tmp_path / "laws.png")
     assert (tmp_path / "laws.png").stat().st_size > 50_000
