@@ -50,7 +50,13 @@ def compare_residuals(
     i, j = np.nonzero(low | second)
     is_low = low[i, j]
     spare = given.effective_rows - given.map.shape[1] - 1
+    is_of_levels = a.levels is not None and b.levels is not None
     of_a, of_b = (spare + side.unfitted.sum(axis=1) for side in (a, b))
+    if is_of_levels:  # fitted probabilities lose less of the variance than residuals do
+        of_a, of_b = (
+            given.effective_rows - 1 - np.sum((1 - np.sqrt(side.unfitted)) ** 2, axis=1)
+            for side in (a, b)
+        )
     shared = spare + np.sum(a.unfitted[i] * b.unfitted[j], axis=1)
     factor = given.effective_rows * shared / (of_a[i] * of_b[j]) * a.noise[i] * b.noise[j]
     sums = a.places[i] + b.places[j] - 2
@@ -60,8 +66,7 @@ def compare_residuals(
     weights = np.append(weights, np.full(lines, 0.5))
     linear = np.append(is_low & (sums == 0), np.zeros(lines, bool))
     is_low = np.append(is_low, np.zeros(lines, bool))
-    products = _products_of_numbers if a.levels is None or b.levels is None else _products_of_levels
-    law = products(a, b, (i, j), given)
+    law = (_products_of_levels if is_of_levels else _products_of_numbers)(a, b, (i, j), given)
     z = law.total / np.sqrt(law.variance * factor)
     blocks = (linear, is_low, ~is_low | linear)
     pvalues = [
