@@ -114,7 +114,8 @@ class IndependenceTest:
       lag: of series, by how many rows b follows a where they depend most.
       smallest_pvalue: the smallest p-value that the shifts, or the draws within groups, support,
         beyond which there is the tail; 0 where there are none.
-      explained: shares of the variance of the ranks of a and of b that the given variables explain.
+      explained: shares of the variance of the ranks of a and of b (of a category, of the indicator
+        of its first level) that the given variables explain.
     """
 
     statistic: float
@@ -166,9 +167,10 @@ def independence_test(
 
     With ``given`` the hypothesis is that a and b are independent given c.  Functions of a and of b
     are replaced by their residuals in a ridge regression on functions of c, and products of these
-    are compared with their standard errors (the guide on p-values has the whole).  Relations to c
-    that the regression does not find count as dependence: no test has its level under all of them.
-    A p-value that is not small does not show conditional independence.
+    are compared with their standard errors (the guide on p-values has the whole), which for two
+    categories, or numbers of at most 6 values, are those of the fitted probabilities of levels.
+    Relations to c that the regression does not find count as dependence: no test has its level
+    under all of them.  A p-value that is not small does not show conditional independence.
 
     All this supposes that rows are exchangeable.  With ``order`` they are a series, and b is
     shifted along it, in a circle, by each number of rows r, which keeps what successive rows have
@@ -550,9 +552,9 @@ class ColumnTests:
 class ConditionalTests(ColumnTests):
     """Tests of conditional independence in one table: what belongs to a column is computed once.
 
-    ``ConditionalTests(table)(x, y, given)`` is `independence_test` of these columns.  The basis of
-    the given columns, and the residuals of each column given them, are kept for later tests, up to
-    some 256 MB: many tests of a search for causes share them.
+    ``ConditionalTests(table)(x, y, given)`` is `independence_test` of these columns.  The designs
+    of given columns, and the residuals of columns given them, are kept for later tests, up to some
+    256 MB of either: many tests of a search for causes share them.
 
     Attributes:
       names: names of the columns.
@@ -570,7 +572,8 @@ class ConditionalTests(ColumnTests):
 
         Raises:
           TypeError: for what is no table.
-          ValueError: for a column of numbers with missing values, and a column that can't be used.
+          ValueError: for a column of numbers with missing or infinite values, and a column that
+            can't be used: a constant one, and names or identifiers.
 
         Degenerate data: a missing value of a category is a level of its own.
 

@@ -33,10 +33,11 @@ class ConditionalHGRFit:
 
     Attributes:
       correlation: the estimate, in [0, 1].
-      pvalue: of conditional independence, by the highest score of `hgr_jax.hgr`;
-        `hgr_jax.independence_test` finds more.
+      pvalue: of conditional independence, by the highest score of `hgr_jax.hgr`.  It supposes that
+        the spreads of a and b do not depend on c; that of `hgr_jax.independence_test` does not.
       degrees: numbers of functions of a and of b with the highest score.
-      explained: shares of the variance of the ranks of a and of b that c explains.
+      explained: shares of the variance of the ranks of a and of b (of a category, of the indicator
+        of its first level) that c explains.
       rows: the effective number of rows, less those that the regression on c uses up.
     """
 
@@ -52,10 +53,10 @@ class ConditionalHGRFit:
         """Return an interval for HGR given c.
 
         Formula: that of `hgr_jax.HGRFit.interval`, for the residuals.  The high end is then divided
-        by the share of the rows that the regression on c does not use up.  Its variance uses up the
-        others; where cross-validation balances both, its bias is of the same order, and makes
-        residuals look less dependent by up to that share.  A regression that misses a jump of c, or
-        what depends on many columns at once, is farther off than that.
+        by the share of the rows that the regression on c does not use up: this allows for a bias of
+        the regression as large as its variance, which makes residuals look less dependent.  A
+        regression that misses a jump of c, or what depends on many columns at once, has a larger
+        one.
 
         Args:
           level: asked coverage, above 0 and below 1.
@@ -123,7 +124,7 @@ def conditional_hgr_fit(a: Any, b: Any, given: Any, weights: ArrayLike | None) -
         explained.append(float(1 - share[0]))
     if max(explained) > 1 - JITTER**2:
         return ConditionalHGRFit(0.0, 1.0, (0, 0), (explained[0], explained[1]), rows)
-    spare_share = _spare_rows(conditioning, *unfitted) / conditioning.rows
+    spare_share = _residual_rows(conditioning, *unfitted) / conditioning.rows
     rows *= spare_share
     pair = PolynomialPair(
         np.concatenate([np.ones((1, conditioning.rows)), *parts]),
@@ -145,7 +146,7 @@ def conditional_hgr_fit(a: Any, b: Any, given: Any, weights: ArrayLike | None) -
     )
 
 
-def _spare_rows(conditioning: Conditioning, of_a: Floats, of_b: Floats) -> float:
-    """Return the number of independent rows whose moments vary as much as those of residuals."""
+def _residual_rows(conditioning: Conditioning, of_a: Floats, of_b: Floats) -> float:
+    """Return the number of rows, less those that the two regressions use up."""
     spare = conditioning.rows - conditioning.map.shape[1] - 1
     return float((spare + of_a.sum()) * (spare + of_b.sum()) / (spare + np.sum(of_a * of_b)))

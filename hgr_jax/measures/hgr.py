@@ -146,9 +146,9 @@ def hgr(
     Second derivatives exist, and are not those of the estimate.  A category has none.
 
     Degenerate data: a constant gives 0 with zero derivatives; NaN, infinity, fewer than 5
-    (effective) rows, and a category most of whose rows have levels of fewer than 5 rows or 1% of
-    them, as names have, give NaN.  Negative weights, or none above 0, are an error, and under `jit`
-    NaN.
+    (effective) rows (10 with ``given``), and a category most of whose rows have levels of fewer
+    than 5 rows or 1% of them, as names have (with ``given`` an error), give NaN.  Negative
+    weights, or none above 0, are an error, and under `jit` NaN.
 
     Cost: two sorts, and one pass over the rows in blocks.
 

@@ -54,7 +54,7 @@ JUMP_SHARE, JUMP_ROWS = 0.04, 15
 """Share of the rows on either side of a jump that show it, and their smallest number."""
 
 NEAR_JUMP = 20
-"""Smallest number of rows for each column of Z by which the direction of a step is found again."""
+"""Smallest number of rows near a step, for each column of Z, that refit its direction."""
 
 MOST_JUMPS, LEAST_JUMP = 4, 15.0
 """Largest number of jumps, and smallest sum of squares of one, of three functions, over its
@@ -151,7 +151,8 @@ class ConditionalResiduals:
     """Residuals of a variable given Z.
 
     Attributes:
-      values: ``(k, n)``: of its functions, then of functions of the ranks of its residual.
+      values: ``(k, n)``: of its functions, then of functions of the ranks of its residual; in
+        float32 where there are `FLOAT32_ROWS` rows.
       places: ``(k,)``, of the functions.
       is_second: ``(k,)``, mask of functions of its residual.
       unfitted: squared share of each direction of the design that the regression does not take out,
@@ -171,7 +172,18 @@ class ConditionalResiduals:
 
 
 class Conditioning:
-    """The regression of functions on the columns of Z."""
+    """The regression of functions on the columns of Z.
+
+    Attributes:
+      rows, effective_rows: number of rows, and the effective one by the weights.
+      weights, shares, roots: weights ``(n,)`` or None; of sum 1; and the roots of those of mean 1.
+      design: features of the columns, centred, ``(m, n)``.
+      map: from these to r orthonormal directions, ``(m, r)``.
+      fitted: share of each direction that is taken out, for each of `PENALTIES`.
+      least: the first penalty that leaves enough rows.
+      lines, scores: first functions and normal scores of the numbers among the columns, ``(d, n)``.
+      orders: rows in which jumps are looked for, in the order of each line.
+    """
 
     def __init__(self, given: Sequence[Variable], rows: int, weights: Floats | None = None) -> None:
         """Decompose the design of the columns."""
@@ -278,8 +290,8 @@ class Conditioning:
     def _jumps(self, values: Floats, f: Floats, fitted: Floats) -> Floats:
         """Return orthonormal residuals ``(j, n)`` of steps of Z at which ``values`` jump.
 
-        ``fitted (1, r)`` is that of the first of the functions f: a step that f holds leaves the
-        same residual.
+        Steps are residualised with the penalty of the first function of f, by ``fitted (1, r)``, so
+        that a step in it is removed whole.
         """
         found: Floats = np.zeros((0, self.rows))
         if not len(f) or not len(self.lines):
@@ -326,9 +338,9 @@ class Conditioning:
         return values - (values @ weighted.T) @ basis
 
     def _predictor(self, f: Floats, rows: Integers) -> Floats:
-        """Return the best linear predictor ``(n,)`` of a function by normal scores, of variance 1.
+        """Return the linear predictor ``(n,)`` of a function by normal scores, of variance 1.
 
-        Some of the rows decide which is the best.
+        Its slopes are fitted to some of the rows.
         """
         scores, shares = self.scores[:, rows], self.shares[rows] / self.shares[rows].sum()
         scores = scores - (scores @ shares)[:, None]
