@@ -118,7 +118,9 @@ def test_the_examples_in_the_readme_run(
     capsys: pytest.CaptureFixture[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.chdir(tmp_path)
-    first, scanned, in_a_loss, trained = re.findall(r"```python\n(.*?)```", README, flags=re.DOTALL)
+    first, scanned, in_a_loss, given, trained = re.findall(
+        r"```python\n(.*?)```", README, flags=re.DOTALL
+    )
     with jax.numpy_rank_promotion("allow"), jax.numpy_dtype_promotion("standard"):
         names: dict[str, Any] = {}
         exec(first, names)
@@ -129,6 +131,12 @@ def test_the_examples_in_the_readme_run(
         assert hgr_jax.independence_test(speed, drag).pvalue < 1e-30
         exec(in_a_loss, names := {})
         assert names["hgr_jax"].kb(names["a"], names["b"]) > 0.99
+        exec(given, names := {})
+        x, y, e, cause = (names[name] for name in ("x", "y", "e", "cause"))
+        assert f"# {hgr_jax.independence_test(x, y).pvalue:.0e}" in given
+        assert f"# {hgr_jax.independence_test(x, y, given=cause).pvalue:.2f}: the cause" in given
+        interval = hgr_jax.hgr_fit(x, y + e / 2, given=cause).interval()
+        assert "# {:.2f} to {:.2f}".format(*interval) in given
         exec(scanned, names := {})
         assert len(names["found"]) == 91
         assert (tmp_path / "wines.html").exists()

@@ -113,7 +113,7 @@ def test_the_estimate_is_what_a_scan_takes(has_gaps: bool) -> None:
     """Of a process of its own, as memory that is freed is used again."""
     code = (
         "import re, pathlib, numpy as np, hgr_jax\n"
-        "x = np.random.default_rng(0).normal(size=(100, 700))\n"
+        "x = np.random.default_rng(0).normal(size=(100, 450))\n"
         f"x[x > {2 if has_gaps else 99}] = np.nan\n"
         "hgr_jax.scan(x[:, :20])\n"
         "pathlib.Path('/proc/self/clear_refs').write_text('5')\n"  # the peak begins anew
@@ -122,5 +122,5 @@ def test_the_estimate_is_what_a_scan_takes(has_gaps: bool) -> None:
         "before = peak(); hgr_jax.scan(x); print(peak() - before)"
     )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
-    said = size.bytes_of_scan(700, 700 * 699 // 2, 100, tested=True, has_gaps=has_gaps)
+    said = size.bytes_of_scan(450, 450 * 449 // 2, 100, tested=True, has_gaps=has_gaps)
     assert 0.75 * said < int(done.stdout) < 1.33 * said
