@@ -1,9 +1,9 @@
 """Which test of independence finds most?  Power on relations of many kinds.
 
-``python -m bench.power [--quick] [--write]``: the simulations of hyppo, with its noise, relations
-of two papers on tests of independence, and tasks of a benchmark of mutual information.  The blocks
-of `hgr_jax.independence_test` were chosen on the first two sets (on samples with other seeds), so
-neither is an untouched test of that choice; the third is.
+``python -m bench.power [--quick] [--write] [--only SET]``: the simulations of hyppo, with its
+noise, relations of two papers on tests of independence, and tasks of a benchmark of mutual
+information.  The blocks of `hgr_jax.independence_test` were chosen on the first two sets (on
+samples with other seeds), so neither is an untouched test of that choice; the third is.
 `hgr_jax.independence_test`, HSICAggInc and cross-HSIC reject by their own rule; for the others the
 critical value is the 95% point of the statistic on as many samples whose rows of b are permuted.
 Slow ones see the first samples only.  Relations where another test finds most beyond
@@ -164,6 +164,14 @@ def information_relations() -> dict[str, Relation]:
         "additive noise 0.75": additive(0.75),
         "Student, 1 degree": student,
     }
+
+
+SETS = {
+    "hyppo": ("Simulations of hyppo", hyppo_relations, (100, 500)),
+    "papers": ("Relations of two papers", other_relations, (100, 500)),
+    "information": ("Tasks of a benchmark of mutual information", information_relations, (30, 100)),
+}
+"""Of relations, by name: title, function that returns them, and numbers of rows."""
 
 
 def interdependence(a: Column, b: Column, terms: int = 6) -> float:
@@ -334,17 +342,17 @@ def table(
 
 def main(argv: list[str] | None = None) -> int:
     """Print the tables."""
-    options = bench_parser("power", __doc__, quick="two relations, a few samples").parse_args(argv)
-    report = MarkdownReport()
-    report.say(describe())
-    report.say()
+    parser = bench_parser("power", __doc__, quick="two relations, a few samples")
+    parser.add_argument("--only", choices=SETS, help="of the sets of relations")
+    options = parser.parse_args(argv)
     repeats = 20 if options.quick else 1000
-    sets = (
-        ("Simulations of hyppo", hyppo_relations(), (100, 500)),
-        ("Other relations", other_relations(), (100, 500)),
-        ("Tasks of a benchmark of mutual information", information_relations(), (30, 100)),
-    )
-    for title, relations, sizes in sets:
+    for name, (title, relations_of, sizes) in SETS.items():
+        if options.only not in (None, name):
+            continue
+        report = MarkdownReport()
+        report.say(describe())
+        report.say()
+        relations = relations_of()
         if options.quick:
             relations = dict(list(relations.items())[:2])
         for rows in sizes[:1] if options.quick else sizes:
@@ -355,8 +363,8 @@ def main(argv: list[str] | None = None) -> int:
             }
             report.say(f"**{title}.**")
             table(report, relations, rows, repeats if rows < 500 else min(repeats, 300), tests)
-    if options.write:
-        report.keep("power_of_tests")
+        if options.write:
+            report.keep(f"power {name}")
     return 0
 
 
