@@ -22,6 +22,7 @@ from typing import Any
 
 import numpy as np
 
+from hgr_jax._checks import check_choice
 from hgr_jax._optional import require
 from hgr_jax.inference.independence import (
     ConditionalTests,
@@ -169,7 +170,8 @@ def tigramite_test(**options: Any) -> Any:
 
     Raises:
       ImportError: without tigramite.
-      ValueError: by tigramite's search, for x or y of several variables, and fewer than 10 rows.
+      ValueError: for another kind of significance; by tigramite's search, for x or y of several
+        variables, and fewer than 10 rows.
 
     Source: Runge et al., "Detecting and quantifying causal associations in large nonlinear time
     series datasets" (2019); the test: see `hgr_jax.independence_test`.
@@ -186,6 +188,8 @@ def tigramite_test(**options: Any) -> Any:
       >>> np.argwhere(pvalues < 0.001).tolist()  # variable 0 drives variable 1 at lag 2
       [[0, 1, 2]]
     """
+    if "significance" in options:
+        check_choice("significance", options["significance"], ("analytic", "fixed_thres"))
     return _tigramite_class()(**options)
 
 
@@ -248,5 +252,5 @@ def dowhy_test(X: Any, Y: Any, Z: Any = None) -> float:  # noqa: N803
       >>> dowhy_test(x, y) < 0.001, dowhy_test(x, y, cause) > 0.05
       (True, True)
     """
-    x, y = (np.asarray(v).reshape(len(v)) if np.ndim(v) == 2 else v for v in (X, Y))
+    x, y = (np.asarray(v)[:, 0] if np.shape(v)[1:] == (1,) else v for v in (X, Y))
     return _with_pvalue(independence_test(x, y, given={} if Z is None else Z)).pvalue

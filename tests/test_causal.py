@@ -172,8 +172,15 @@ def test_pvalues_of_tigramite(rng: np.random.Generator) -> None:
     assert found == (expected.statistic, expected.pvalue)
     with pytest.raises(ValueError, match="must each be one variable"):
         test.run_test_raw(x[:, :2], x[:, 2:])
-    with pytest.raises(NotImplementedError, match="hgr"):
-        tigramite_test(significance="shuffle_test").run_test_raw(x[:, :1], x[:, 1:2])
+    with pytest.raises(ValueError, match="significance must be one of 'analytic', 'fixed_thres'"):
+        tigramite_test(significance="shuffle_test")
+    fixed = tigramite_test(significance="fixed_thres")
+    fixed.set_dataframe(data(x))
+    between = [(0, -1)], [(1, 0)]
+    value = test.run_test(*between, cut_off="max_lag")[0]
+    for threshold, pvalue in ((value / 2, 0.0), (value * 2, 1.0)):
+        run = fixed.run_test(*between, cut_off="max_lag", alpha_or_thres=threshold)
+        assert run[:2] == (value, pvalue)
 
 
 def test_series_hold_the_level_where_nothing_is_given() -> None:

@@ -32,6 +32,9 @@ def test_is_the_correlation_of_normal_noises(correlation: float, dim: int) -> No
         fit = hgr_jax.hgr_fit(x, y, given=z)
         low, high = fit.interval()
         assert low <= fit.correlation <= high
+        narrower = fit.interval(level=0.5)
+        assert low <= narrower[0] <= fit.correlation <= narrower[1] <= high
+        assert narrower[1] - narrower[0] < high - low
         covered += low <= correlation <= high
         values.append(fit.correlation)
         assert fit.explained[0] == pytest.approx(0.5, abs=0.12)

@@ -274,14 +274,13 @@ def independence_test(
     if method == "auto" and w is None and all(side.is_binary for side in sides):
         return _fisher_test(*sides)
     rows, rarest = effective_row_count(len(x), w), rarest_order(*sides)
+    if not all(side.count for side in sides):
+        return IndependenceTest(0.0, 1.0, "exact", (0, 0), 0.0)
+    if method == "rank" or (method == "auto" and _follows_rank_law(*sides, rows)):
+        return _tests_by_law(sides[0], [sides[1]], w, reliable=method == "auto")[0]
+    share = None if w is None else w / w.sum()
     most = [MOST_FUNCTIONS if method != "auto" else max(side.reliable, 1) for side in sides]
     f, g = (side.functions(count) for side, count in zip(sides, most, strict=True))
-    if not len(f) or not len(g):
-        return IndependenceTest(0.0, 1.0, "exact", (0, 0), 0.0)
-    share = None if w is None else w / w.sum()
-    if method == "rank" or (method == "auto" and _follows_rank_law(*sides, rows)):
-        effective_rows = rows * np.array([sides[0].effective_share * sides[1].effective_share])
-        return _tests_by_law(f, [g], rows, effective_rows, np.array([rarest]), share)[0]
     if share is not None:
         # Ranks without weights, as the ranks of b must not change when its rows are permuted.
         f, g = (RankedColumn.of_values(z).functions()[: len(old)] for z, old in ((x, f), (y, g)))
@@ -367,24 +366,27 @@ def _test_given(a: Any, b: Any, given: Any, weights: Floats | None) -> Independe
 
 
 def _tests_by_law(
-    f: Floats,
-    others: Sequence[Floats],
-    rows: float,
-    effective_rows: Floats,
-    rarest: Floats,
-    share: Floats | None,
+    x: RankedColumn,
+    others: Sequence[RankedColumn],
+    weights: Floats | None,
+    *,
+    reliable: bool = True,
 ) -> list[IndependenceTest]:
-    """Test functions ``f (h, n)`` of a variable and those of each of N others by the law of ranks.
+    """Test a variable with each of the others by the law of ranks.
 
-    ``effective_rows`` and ``rarest``, ``(N,)``, are of each pair (`rarest_order`).
+    By the reliable functions of each, or by all.
     """
-    g = np.zeros((max(map(len, others)), len(others), f.shape[1]))
-    for place, functions in enumerate(others):
+    rows = effective_row_count(len(x.codes), weights)
+    f, *of_others = (z.functions(z.reliable if reliable else MOST_FUNCTIONS) for z in (x, *others))
+    g = np.zeros((max(map(len, of_others)), len(others), f.shape[1]))
+    for place, functions in enumerate(of_others):
         g[: len(functions), place] = functions
-    degrees = np.array([[len(f)] * len(others), [*map(len, others)]])
+    degrees = np.array([[len(f)] * len(others), [*map(len, of_others)]])
+    share = None if weights is None else weights / weights.sum()
     found = combined(top_values(cross_moments(f, g, share)), rows, degrees)
+    effective_rows = rows * x.effective_share * np.array([z.effective_share for z in others])
     law = log_probability(found.log_p, np.maximum(effective_rows, MIN_TABULATED_ROWS))
-    pvalues = np.exp(np.maximum(law, rarest))
+    pvalues = np.exp(np.maximum(law, [rarest_order(x, z) for z in others]))
     return [_test_result(found, p, "rank", rows, place) for place, p in enumerate(pvalues)]
 
 
@@ -629,16 +631,7 @@ class ConditionalTests(ColumnTests):
         }
         if not others:
             return {}
-        shares = side.effective_share * np.array([z.effective_share for z in others.values()])
-        tests = _tests_by_law(
-            side.functions(side.reliable),
-            [z.functions(z.reliable) for z in others.values()],
-            rows,
-            rows * shares,
-            np.array([rarest_order(side, z) for z in others.values()]),
-            None if w is None else w / w.sum(),
-        )
-        return dict(zip(others, tests, strict=True))
+        return dict(zip(others, _tests_by_law(side, [*others.values()], w), strict=True))
 
     def _independence(self, x: int, y: int) -> IndependenceTest:
         size = max(1, min(MOST_AT_ONCE, CACHED_BYTES // (8 * MOST_FUNCTIONS * self._rows)))

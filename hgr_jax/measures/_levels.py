@@ -11,12 +11,12 @@ from numpy.typing import ArrayLike, NDArray
 
 from hgr_jax._arrays import is_traced
 from hgr_jax._checks import as_host_weights, as_real_array
+from hgr_jax.core.host.estimates import HGREstimate
 from hgr_jax.core.host.polynomials import fit_pair
 from hgr_jax.core.host.ranks import (
     MOST_FUNCTIONS,
     RankKernel,
     effective_row_count,
-    hgr_of_moments,
 )
 from hgr_jax.core.kernels import Indicators
 from hgr_jax.core.ranks import LEAST_ROWS
@@ -42,13 +42,8 @@ def hgr_with_levels(a: Any, b: Any, weights: ArrayLike | None) -> Array:
     if of_a is None or of_b is None or effective_row_count(rows, w) < LEAST_ROWS:
         return jnp.asarray(jnp.nan, dtype)
     fitted = fit_pair(x, y, w[w > 0], (of_a, of_b))
-    m, (h, k) = fitted.cross_moments()
-    if not m.any():
-        return jnp.zeros((), dtype)
-    effective_rows = np.array([1 / np.sum(fitted.shares**2)])
-    available = np.array([h]), np.array([k])
-    average, _ = hgr_of_moments(m[..., None], available, effective_rows, is_number)
-    return jnp.asarray(average.value[0], dtype)
+    estimate = HGREstimate(fitted, is_number, float(1 / np.sum(fitted.shares**2)))
+    return jnp.asarray(estimate.value if estimate.moments.any() else 0.0, dtype)
 
 
 def _values_and_kernel(
