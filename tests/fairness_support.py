@@ -22,6 +22,12 @@ QUICK = Penalty("pearson", threshold=0.3)
 Data = tuple[np.ndarray, np.ndarray, np.ndarray]
 
 
+EXPECTED = {
+    "check_sample_weight_equivalence_on_dense_data": "in float32 it holds to four digits only"
+}
+"""scikit-learn's checks that cannot hold, with reasons."""
+
+
 def scikit_learn_checks(*models: Any) -> list[Any]:
     """scikit-learn's own checks of estimators, as parameters of a test."""
     ignored = (
@@ -32,7 +38,8 @@ def scikit_learn_checks(*models: Any) -> list[Any]:
     found = []
     for model in models:
         of = getattr(model, "estimator", model)
-        for checked, check in estimator_checks_generator(model, mark="skip"):
+        checks = estimator_checks_generator(model, mark="skip", expected_failed_checks=EXPECTED)
+        for checked, check in checks:
             name = getattr(check, "func", check).__name__
             label = f"{type(of).__name__}-{name}"
             found.append(pytest.param(checked, check, id=label, marks=marks))

@@ -290,14 +290,14 @@ def test_inputs_of_any_unit_have_the_same_predictions(unit: float) -> None:
 def test_numbers_whose_squares_overflow_are_refused(value: float) -> None:
     wild = np.where(np.arange(len(Y)) % 2 == 0, value, -value)
     model = FairMLPRegressor(steps=5, random_state=0)
-    for x, y, z, name in ((wild[:, None], Y, Y, "X"), (X, wild, Y, "y"), (X, Y, wild, "z")):
+    for x, y, z, name in ((wild[:, None], Y, Z, "X"), (X, wild, Z, "y"), (X, Y, wild, "z")):
         with pytest.raises(ValueError, match=rf"{name} has \d+ value\(s\) .* larger than 1e\+150"):
             model.fit(x, y, protected=z)
 
 
 def test_numbers_whose_squares_vanish_are_refused() -> None:
     model = FairMLPRegressor(steps=5, random_state=0)
-    for y, z, name in ((Y * 1e-310, Y, "y"), (Y, Y * 1e-200, "z")):
+    for y, z, name in ((Y * 1e-310, Z, "y"), (Y, Z * 1e-200, "z")):
         with pytest.raises(
             ValueError, match=f"{name} must be in another unit, .* its range is .*, below 1e-150"
         ):
@@ -314,7 +314,7 @@ def test_numbers_whose_squares_vanish_are_refused() -> None:
 )
 def test_a_rare_level_stays_among_the_training_rows(settings: dict[str, Any]) -> None:
     level = np.where(np.median(Z) < Z, "many", "others").astype(object)
-    level[7] = "one of a kind"
+    level[:10] = "ten of a kind"
     for seed in range(3):
         model = FairMLPRegressor((4,), penalty=KB(5, 2), steps=20, random_state=seed, **settings)
         model.fit(X, Y, protected=level)

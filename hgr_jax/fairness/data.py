@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import dataclasses
+import itertools
+import warnings
 from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple, Self
 
@@ -17,55 +19,168 @@ from hgr_jax._arrays import LARGEST_NUMBER, in_unit, size_fault
 from hgr_jax._checks import check_fraction
 from hgr_jax._forks import refuse_forked
 from hgr_jax._optional import require
-from hgr_jax._texts import near_matches
+from hgr_jax._texts import first_names, near_matches
+from hgr_jax.fairness.columns import Masks, column_names
 from hgr_jax.fairness.penalties import Penalty
 from hgr_jax.fairness.statistics import NAMED_STATISTICS, name_of
-from hgr_jax.tables.levels import Category, encode_by_levels, encode_texts
+from hgr_jax.tables.columns import is_null, read_variable
+from hgr_jax.tables.levels import (
+    OTHER,
+    Category,
+    encode_by_levels,
+    encode_texts,
+    object_array,
+)
+from hgr_jax.tables.texts import MISSING_LEVEL
 
 Protected = Any
 """An array, Series, frame or mapping of attributes; or names or positions of columns of X."""
 
 ADVICE = "drop these rows, or fill them in."
 
+TARGET = "target"
+"""Of ``given``: the target."""
+
+MIN_LEVEL_ROWS = 10
+"""Smallest number of rows of a level of an attribute that is trained on or certified."""
+
+MAX_GROUP_VALUES = 10
+"""Largest number of distinct numbers that are groups as they are, not cut at quantiles."""
+
+GROUP_BINS = 4
+"""Number of bins of a number with more values, where it is crossed with others."""
+
+GIVEN_BINS = 5
+"""Number of bins of a number that is given."""
+
 
 @dataclasses.dataclass(frozen=True)
 class TrainingData:
     """Rows of inputs or predictions x, targets y (or None) and attributes z, in one order.
 
-    Attributes are ``(n,)`` or one-hot ``(n, c)``.  ``by_name``, each penalty has the attribute of
-    its name; else all penalties share one.
+    Attributes are ``(n,)`` (numbers, or texts with None where missing) or one-hot ``(n, c)``.
+    ``by_name``, each penalty has the attribute of its name; else all penalties share one.
+    ``given`` has the variable ``(n,)`` that dependence is conditional on, by its name; empty for y.
+    ``weights (n,)`` are observation weights, or None.
     """
 
     x: Any
     y: Any
     z: Mapping[str, NDArray[Any]]
     by_name: bool = False
+    given: Mapping[str, NDArray[Any]] = dataclasses.field(default_factory=dict)
+    weights: NDArray[np.float64] | None = None
 
     @classmethod
-    def of(cls, x: Any, y: Any = None, protected: Protected = None) -> Self:
+    def of(
+        cls,
+        x: Any,
+        y: Any = None,
+        protected: Protected = None,
+        given: Any = None,
+        sample_weight: ArrayLike | None = None,
+    ) -> Self:
         """Match the rows of inputs, targets and attributes, pandas objects by their labels.
 
         ``protected`` is ``(n,)``, or one-hot ``(n, c)``; a mapping, or a frame of several columns,
         of attributes by name; or names or positions (names first) of one or several columns of x.
+        ``given`` is the like, or "target" or None for y; combinations of several columns count.
+        Rows whose ``sample_weight`` is 0 are left out.
         """
         attributes, by_name = _attributes(x, protected)
-        x, y, *columns = _in_one_order({"X": x, "y": y}, attributes)
-        if not attributes:
-            return cls(x, y, {})
-        rows = _shape(y if x is None else x)[0]
-        z = {n: _as_column(n, c, rows) for n, c in zip(attributes, columns, strict=True)}
-        return cls(x, y, z, by_name)
+        conditions: dict[str, Any] = {}
+        if not (given is None or (isinstance(given, str) and given == TARGET)):
+            conditions, _ = _attributes(x, given, "given")
+        weighted = {} if sample_weight is None else {"sample_weight": sample_weight}
+        x, y, *columns = _in_one_order({"X": x, "y": y}, attributes, conditions, weighted)
+        first = y if x is None else x
+        rows = tuple(first.shape if hasattr(first, "shape") else np.asarray(first).shape)[:1]
+        named = dict(zip([*attributes, *(f"given {n}" for n in conditions)], columns, strict=False))
+        named = {name: _as_column(name, column, *rows) for name, column in named.items()}
+        z = {name: named[name] for name in attributes}
+        for name, values in z.items():
+            _check_not_target(name, values, y)
+        condition = {name: named[f"given {name}"] for name in conditions}
+        if len(condition) > 1:
+            condition = Crossing.learn(condition)(condition)
+        weights = None if sample_weight is None else _as_weights(columns[-1], *rows)
+        data = cls(x, y, z, by_name, condition, weights)
+        return data if weights is None or weights.all() else data.take(np.flatnonzero(weights))
 
-    def take(self, rows: NDArray[Any]) -> TrainingData:
+    def take(self, rows: NDArray[np.intp]) -> Self:
         """Return the rows at these positions."""
         safe = require("sklearn.utils", "fairness")._safe_indexing
-        y = None if self.y is None else safe(self.y, rows)
-        z = {name: values[rows] for name, values in self.z.items()}
-        return dataclasses.replace(self, x=safe(self.x, rows), y=y, z=z)
 
-    def split(
-        self, share_name: str, share: Any, seed: int, *, by_class: bool
-    ) -> tuple[TrainingData, TrainingData]:
+        def taken(values: Any) -> Any:
+            return None if values is None else safe(values, rows)
+
+        return dataclasses.replace(
+            self,
+            x=taken(self.x),
+            y=taken(self.y),
+            z={name: values[rows] for name, values in self.z.items()},
+            given={name: values[rows] for name, values in self.given.items()},
+            weights=taken(self.weights),
+        )
+
+    def complete(self, missing: str, lacking: Masks) -> Self:
+        """Return the rows without a missing value; ``lacking`` says where those of x are missing.
+
+        With ``missing="level"`` a missing text of an attribute is a level of its own; with
+        ``"raise"`` a missing value is an error, else a warning says how many rows are left out.
+        """
+        if missing == "level":
+            z = {
+                name: np.where(_are_missing(values), MISSING_LEVEL, values)
+                if _is_text(values)
+                else values
+                for name, values in self.z.items()
+            }
+            self = dataclasses.replace(self, z=z)
+        others = {**self.given, **self.z, "y": self.y, "sample_weight": self.weights}
+        masks = {f"column {name!r} of X": mask for name, mask in lacking.items()}
+        masks |= {name: _are_missing(v) for name, v in others.items() if v is not None}
+        counts = {name: int(mask.sum()) for name, mask in masks.items() if mask.any()}
+        if not counts:
+            return self
+        if missing == "raise":
+            name, count = next(iter(counts.items()))
+            raise ValueError(
+                f"{name} has {count} missing value(s), the first in row"
+                f" {int(masks[name].argmax())}: drop these rows, fill them in, or train with"
+                " missing='drop' or 'level'."
+            )
+        left_out = np.any([masks[name] for name in counts], axis=0)
+        if left_out.all():
+            raise ValueError(f"every row has a missing value: {_counts_as_text(counts)}.")
+        warnings.warn(
+            f"{int(left_out.sum()):,} of {len(left_out):,} rows have a missing value and are left"
+            f" out: {_counts_as_text(counts)}",
+            UserWarning,
+            stacklevel=3,
+        )
+        return self.take(np.flatnonzero(~left_out))
+
+    def with_pooled_levels(self) -> Self:
+        """Return the data with levels of fewer than `MIN_LEVEL_ROWS` rows pooled, and a warning.
+
+        Raises a ValueError where they have too few rows together, and for such a group of one-hot
+        columns or of numbers with two values.
+        """
+        pooled = {name: pool_small_levels(name, values) for name, values in self.z.items()}
+        return dataclasses.replace(self, z=pooled)
+
+    def crossed(self) -> Self:
+        """Return the data with one attribute, the combinations of all of them, see `Crossing`."""
+        if len(self.z) < 2:
+            raise ValueError(
+                "intersections need several attributes: protected=['sex', 'race'], or a frame or"
+                f" mapping of several columns; got {', '.join(map(repr, self.z)) or 'none'}."
+            )
+        crossing = Crossing.learn(self.z)
+        return dataclasses.replace(self, z=crossing(self.z), by_name=False)
+
+    def split(self, share_name: str, share: Any, seed: int, *, by_class: bool) -> tuple[Self, Self]:
         """Split the rows at random; the second part gets a ``share`` (the option ``share_name``).
 
         With ``by_class`` both parts have equal shares of each value of y.  Rows of a level that is
@@ -81,6 +196,11 @@ class TrainingData:
                 rare = ~np.isin(values[second].astype(str), values[first].astype(str))
                 first, second = np.concatenate([first, second[rare]]), second[~rare]
         return self.take(first), self.take(second)
+
+    @property
+    def condition(self) -> tuple[str, Any]:
+        """The name and values of what dependence is conditional on: what is given, or y."""
+        return next(iter(self.given.items()), ("y", self.y))
 
     def single(self) -> tuple[str, NDArray[Any]]:
         """Return the name and values of the only attribute."""
@@ -103,28 +223,140 @@ class TrainingData:
             )
         return {penalty.name: self.z[penalty.name] for penalty in penalties}
 
-    def repeat_for_attributes(self, penalties: tuple[Penalty, ...]) -> tuple[Penalty, ...]:
-        """Return a copy of a single penalty for each attribute, or the penalties themselves."""
-        if not self.by_name or len(penalties) != 1 or penalties[0].name in self.z:
-            return penalties
-        return tuple(dataclasses.replace(penalties[0], name=name) for name in self.z)
+    def penalties_of(self, penalties: tuple[Penalty, ...]) -> tuple[Penalty, ...]:
+        """Return penalties with the names of the attributes: a single penalty is for each of them.
+
+        A single penalty of a name of its own, or of several, keeps it.
+        """
+        named = [penalty.name for penalty in penalties]
+        if len(penalties) == 1 and named[0] not in self.z:
+            if self.by_name or named[0] == "z":
+                return tuple(dataclasses.replace(penalties[0], name=name) for name in self.z)
+        elif len(penalties) > 1 and len(penalties) == len(self.z) and set(named) == {"z"}:
+            return tuple(
+                dataclasses.replace(penalty, name=name)
+                for penalty, name in zip(penalties, self.z, strict=True)
+            )
+        return penalties
 
 
-def _attributes(x: Any, protected: Protected) -> tuple[dict[str, Any], bool]:
+@dataclasses.dataclass(frozen=True)
+class Crossing:
+    """The combinations of several attributes as levels of one: "f, black", "m, 30 to 45".
+
+    ``edges`` has the inner edges of the bins of numbers with many values; other attributes have
+    none.
+    """
+
+    edges: Mapping[str, NDArray[np.float64]]
+
+    @classmethod
+    def learn(cls, z: Mapping[str, NDArray[Any]]) -> Self:
+        """Learn the bins of numbers from attributes by name."""
+        edges = {}
+        for name, values in z.items():
+            if _is_text(values) or values.ndim == 2:
+                continue
+            values = numbers(name, values)
+            if len(np.unique(values)) > MAX_GROUP_VALUES:
+                edges[name] = _inner_edges(values, GROUP_BINS)
+        return cls(edges)
+
+    def __call__(self, z: Mapping[str, NDArray[Any]]) -> dict[str, NDArray[Any]]:
+        """Return the levels of rows as texts ``(n,)``, under the joined name."""
+        labels = []
+        for name, values in z.items():
+            if name in self.edges:
+                edges = self.edges[name]
+                names = bin_names(name, edges)
+                values = np.array(names)[np.searchsorted(edges, numbers(name, values), "right")]
+            elif values.ndim == 2:
+                values = values.argmax(axis=1)
+            labels.append(texts_of(name, values))
+        joined = [", ".join(parts) for parts in zip(*labels, strict=True)]
+        return {" x ".join(z): object_array(joined)}
+
+
+def bin_names(name: str, edges: NDArray[np.float64]) -> list[str]:
+    """Return names of the bins between inner edges."""
+    shown = [f"{edge:.4g}" for edge in edges]
+    inner = [f"{name} {low} to {high}" for low, high in itertools.pairwise(shown)]
+    return [f"{name} < {shown[0]}", *inner, f"{name} >= {shown[-1]}"] if shown else [name]
+
+
+def _inner_edges(values: NDArray[Any], bins: int) -> NDArray[np.float64]:
+    """Return the inner edges of bins of about equal numbers of rows, none of them empty."""
+    edges = np.unique(np.quantile(values, np.arange(1, bins) / bins))
+    return np.asarray(edges[edges > values.min()], np.float64)
+
+
+def _counts_as_text(counts: Mapping[str, int]) -> str:
+    most = sorted(counts, key=lambda name: -counts[name])
+    return first_names([f"{name} ({counts[name]:,})" for name in most], 60)
+
+
+def _are_missing(values: Any) -> NDArray[np.bool_]:
+    """Return the rows with NaN or None."""
+    array = np.asarray(values)
+    missing = np.zeros(array.shape, bool)
+    if array.dtype.kind == "f":
+        missing = np.isnan(array)
+    elif array.dtype.kind == "O":
+        missing = np.array([is_null(value) for value in array.flat], bool).reshape(array.shape)
+    return np.asarray(missing.any(axis=1) if missing.ndim == 2 else missing)
+
+
+def _check_not_target(name: str, values: NDArray[Any], y: Any) -> None:
+    if y is None or values.ndim != 1 or len(np.asarray(y)) != len(values):
+        return
+    target = np.asarray(y)
+    target = target[:, 0] if target.ndim == 2 and target.shape[1] == 1 else target
+    if target.ndim == 1 and len(values) and (values == target).all():
+        raise ValueError(
+            f"protected {name!r} is the target itself: a prediction that does not depend on it"
+            " predicts nothing."
+        )
+
+
+def _as_weights(values: Any, rows: int) -> NDArray[np.float64]:
+    """Return observation weights ``(n,)``, of mean 1."""
+    weights = numbers("sample_weight", values)
+    if weights.shape != (rows,):  # in scikit-learn's words, which its checks look for
+        raise ValueError(
+            f"sample_weight.shape == {weights.shape}, expected {(rows,)}: one weight a row."
+        )
+    if (weights < 0).any() or not weights.any():
+        raise ValueError("sample_weight must not be negative, nor zero in every row.")
+    return np.asarray(weights / weights.mean(), np.float64)
+
+
+def _attributes(
+    x: Any, protected: Protected, what: str = "protected"
+) -> tuple[dict[str, Any], bool]:
     """Return the protected attributes by name, and whether a caller named them."""
     if protected is None:
         return {}, False
     if isinstance(protected, str | int | np.integer):
-        return {str(protected): _column_of(x, protected)}, False
+        return {str(protected): _column_of(x, protected, what)}, False
     if _are_names(x, protected):
-        return {str(name): _column_of(x, name) for name in protected}, True
+        repeated = [name for i, name in enumerate(protected) if name in protected[:i]]
+        if repeated:
+            raise ValueError(f"{what} names {repeated[0]!r} twice.")
+        return {str(name): _column_of(x, name, what) for name in protected}, True
     if isinstance(protected, Mapping):
         return {str(name): values for name, values in protected.items()}, True
-    columns = list(getattr(protected, "columns", ()))
-    if len(columns) > 1 and not is_one_hot(np.asarray(protected)):
+    columns = column_names(protected)
+    if len(columns) > 1 and not (_is_numeric(protected) and is_one_hot(np.asarray(protected))):
         return {str(name): protected[name] for name in columns}, True
     name = columns[0] if len(columns) == 1 else getattr(protected, "name", None)
-    return {name if isinstance(name, str) and name else "z": protected}, False
+    if len(columns) == 1:
+        protected = protected[columns[0]]
+    named = isinstance(name, str | int | np.integer | tuple) and not isinstance(name, bool)
+    return {str(name) if named and name != "" else "z": protected}, False
+
+
+def _is_numeric(table: Any) -> bool:
+    return np.asarray(table).dtype.kind in "fiub"
 
 
 def _are_names(x: Any, protected: Any) -> bool:
@@ -132,28 +364,24 @@ def _are_names(x: Any, protected: Any) -> bool:
     plain = isinstance(protected, list | tuple) and len(protected) > 0
     if not plain or not all(isinstance(item, str | int | np.integer) for item in protected):
         return False
-    rows, columns = (*_shape(x), 0, 0)[:2]
+    rows, columns = (*np.shape(x), 0, 0)[:2]
     return len(protected) != rows and len(protected) <= columns
 
 
-def _shape(x: Any) -> tuple[int, ...]:
-    return tuple(x.shape) if hasattr(x, "shape") else () if x is None else np.shape(x)
-
-
-def _column_of(x: Any, name: Any) -> Any:
+def _column_of(x: Any, name: Any, what: str) -> Any:
     """Return the column of x of this name, or else at this position."""
-    names = getattr(x, "columns", None)
-    if names is not None and name in list(names):
+    names = column_names(x)
+    if name in names:
         return x[name]
     if isinstance(name, str):
-        why = "names a column, but X has no column names; pass a data frame, or the attribute."
-        if names is not None:
+        why = "names a column, but X has no column names; pass a data frame, or the values."
+        if names:
             why = f"is not a column of X{near_matches(name, map(str, names))}"
-        raise ValueError(f"protected={name!r} {why}")
+        raise ValueError(f"{what}={name!r} {why}")
     columns = x if hasattr(x, "shape") else np.asarray(x)
     if len(columns.shape) != 2 or not -columns.shape[1] <= name < columns.shape[1]:
         raise ValueError(f"X of shape {tuple(columns.shape)} has no column {name}.")
-    return getattr(columns, "iloc", columns)[:, name]
+    return x[names[name]] if names else columns[:, name]
 
 
 def _in_one_order(*groups: Mapping[str, Any]) -> list[Any]:
@@ -182,8 +410,14 @@ def _in_one_order(*groups: Mapping[str, Any]) -> list[Any]:
 
 
 def _as_column(name: str, values: Any, rows: int) -> NDArray[Any]:
-    """Return an array of ``rows`` rows, ``(n,)`` or ``(n, c)``."""
-    array = np.asarray(values)
+    """Return an array of ``rows`` rows, ``(n,)`` or ``(n, c)``; texts are objects."""
+    if column_names(values):  # one-hot
+        values = np.asarray(values)
+    values = read_variable(name, values)
+    if isinstance(values, Category):
+        array = object_array([*values.levels, None])[values.codes]
+    else:
+        array = np.asarray(values)
     if array.ndim == 2 and array.shape[1] == 1:
         array = array[:, 0]
     if array.ndim not in (1, 2) or array.shape[0] != rows:
@@ -210,11 +444,12 @@ def split_rows(
 
 @dataclasses.dataclass(frozen=True)
 class Encoding:
-    """The encoding of an attribute and of the groups of y for a penalty, learned on training rows.
+    """The encoding of an attribute and of the groups of a penalty, learned on training rows.
 
     Numbers are scaled to [-1, 1] by ``center`` and ``scale``, in 64 bits so that no digit is lost.
-    ``distinct`` counts their values; it is 0 for a category, which has ``levels``.  Groups of y
-    are ``classes``, or bins between ``edges``.
+    ``distinct`` counts their values; it is 0 for a category, which has ``levels``: one of them may
+    be that of the small levels, which are pooled.  Groups of y, or of what is given, are
+    ``classes``, or bins between ``edges``; ``given`` is its name.
     """
 
     name: str
@@ -224,9 +459,12 @@ class Encoding:
     levels: tuple[str, ...] | None = None
     classes: NDArray[Any] | None = None
     edges: NDArray[Any] | None = None
+    given: str = "y"
 
     @classmethod
-    def learn(cls, penalty: Penalty, z: NDArray[Any], y: NDArray[Any] | None = None) -> Encoding:
+    def learn(
+        cls, penalty: Penalty, z: NDArray[Any], condition: tuple[str, Any] = ("y", None)
+    ) -> Encoding:
         """Learn the encoding from training rows, or raise where the penalty does not take them."""
         name, levels, center, scale, distinct = penalty.name, None, 0.0, 1.0, 0
         if _is_text(z):
@@ -245,22 +483,31 @@ class Encoding:
                 f" {', '.join(map(repr, takers))} do, and functions of one-hot columns."
             )
         check_varies(name, z)
-        classes, edges = (None, None) if y is None else _groups_of(penalty, y)
-        return cls(name, distinct, center, scale, levels, classes, edges)
+        given, values = condition
+        classes, edges = (None, None) if values is None else _groups_of(penalty, given, values)
+        encoding = cls(name, distinct, center, scale, levels, classes, edges, given)
+        if encoding.group_names:
+            encoding.check_not_determined(z, values)
+        return encoding
 
     @property
     def groups(self) -> int:
-        """The number of groups of y."""
+        """The number of groups of y, or of what is given."""
         if self.classes is not None:
             return len(self.classes)
         return 1 if self.edges is None else len(self.edges) + 1
 
     @property
     def group_names(self) -> tuple[str, ...]:
-        """The names of the groups of y, for tables."""
+        """The names of the groups, for tables."""
         if self.classes is not None:
-            return tuple(f"y={label:g}" for label in self.classes)
-        return () if self.edges is None else tuple(f"bin {i}" for i in range(self.groups))
+            shown = (f"{c:g}" if isinstance(c, float) else str(c) for c in self.classes.tolist())
+            return tuple(f"{self.given}={label}" for label in shown)
+        if self.edges is None:
+            return ()
+        if self.given == "y":  # which estimators scale
+            return tuple(f"bin {i}" for i in range(self.groups))
+        return tuple(bin_names(self.given, self.edges))
 
     def value_names(self, columns: int) -> list[str]:
         """Return a name for each value of a penalty, of a prediction with so many columns."""
@@ -278,6 +525,8 @@ class Encoding:
             return (numbers(self.name, z) - self.center) / self.scale
         values = levels_of(self.name, z)
         codes = encode_by_levels(values, self.levels)
+        if OTHER in self.levels:
+            codes = np.where(codes < 0, self.levels.index(OTHER), codes)
         unknown = sorted(set(values[codes < 0].tolist()))
         if unknown:
             raise ValueError(
@@ -286,35 +535,80 @@ class Encoding:
             )
         return Category(codes, self.levels).one_hot()
 
-    def group(self, y: NDArray[Any]) -> NDArray[np.int32] | None:
+    def group(self, condition: NDArray[Any]) -> NDArray[np.int32] | None:
         """Return the group of each row, -1 where it has a class that the training rows lack."""
         if self.classes is not None:
-            position = np.clip(np.searchsorted(self.classes, y), 0, len(self.classes) - 1)
-            return np.where(self.classes[position] == y, position, -1).astype(np.int32)
+            condition = _as_labels(self.given, condition)
+            position = np.clip(np.searchsorted(self.classes, condition), 0, len(self.classes) - 1)
+            return np.where(self.classes[position] == condition, position, -1).astype(np.int32)
         if self.edges is not None:
-            return np.searchsorted(self.edges, y, side="right").astype(np.int32)
+            return np.searchsorted(self.edges, condition, side="right").astype(np.int32)
         return None
+
+    def check_not_determined(self, z: NDArray[Any], condition: NDArray[Any]) -> None:
+        """Raise where the groups determine the attribute, so that nothing is left to depend on."""
+        group = self.group(condition)
+        varies = [(z[group == g] != z[group == g][:1]).any() for g in range(self.groups)]
+        if not any(varies):
+            raise ValueError(
+                f"{self.name} must vary within groups of what is given, or nothing can depend on"
+                f" it: it is constant in each of the {self.groups} groups."
+            )
+
+
+def pool_small_levels(name: str, values: NDArray[Any]) -> NDArray[Any]:
+    """Pool levels of fewer than `MIN_LEVEL_ROWS` rows into one, and warn; raise if too few rows."""
+    is_text = _is_text(values)
+    codes = values.argmax(axis=1) if values.ndim == 2 else values
+    levels, counts = np.unique(codes[~_are_missing(codes)], return_counts=True)
+    small = counts < MIN_LEVEL_ROWS
+    groups = is_text or values.ndim == 2 or len(levels) == 2
+    if not groups or not small.any() or len(levels) < 2:
+        return values
+    sizes = zip(levels[small].tolist(), counts[small].tolist(), strict=True)
+    named = first_names([f"{level!r} ({count})" for level, count in sizes], 40)
+    if not is_text or counts[small].sum() < MIN_LEVEL_ROWS:
+        raise ValueError(
+            f"{name} has levels of fewer than {MIN_LEVEL_ROWS} rows, of which nothing can be said:"
+            f" {named}. Merge them with another level, or leave their rows out."
+        )
+    warnings.warn(
+        f"levels of {name} with fewer than {MIN_LEVEL_ROWS} rows are pooled into one: {named}",
+        UserWarning,
+        stacklevel=3,
+    )
+    return np.where(np.isin(values.astype(str), levels[small].astype(str)), OTHER, values)
+
+
+def way_of_conditioning(condition: NDArray[Any]) -> str | int:
+    """Return how to condition on a variable, as ``given`` of `Penalty` says it."""
+    discrete = _is_text(condition) or len(np.unique(condition)) <= MAX_GROUP_VALUES
+    return "classes" if discrete else GIVEN_BINS
+
+
+def _as_labels(name: str, condition: NDArray[Any]) -> NDArray[Any]:
+    """Return labels of one type, which sort."""
+    return texts_of(name, condition) if _is_text(condition) else condition
 
 
 def _groups_of(
-    penalty: Penalty, y: NDArray[Any]
+    penalty: Penalty, name: str, condition: NDArray[Any]
 ) -> tuple[NDArray[Any] | None, NDArray[Any] | None]:
     """Return the classes of y, or the inner edges of its bins, of a penalty with ``given``."""
-    if penalty.given is not None and y.ndim != 1:
-        raise ValueError(f"given needs one target, y of shape (n,); got shape {y.shape}.")
+    if penalty.given is not None and condition.ndim != 1:
+        raise ValueError(f"given needs one target, y of shape (n,); got shape {condition.shape}.")
     if penalty.given == "classes":
-        classes, counts = np.unique(y, return_counts=True)
+        classes, counts = np.unique(_as_labels(name, condition), return_counts=True)
         if counts.min() < 2:
             raise ValueError(
-                "given='classes' needs at least two rows of every value of y; there is"
-                f" {counts.min()} of {classes[counts.argmin()]:g}. For a continuous y give"
+                f"given='classes' needs at least two rows of every value of {name}; there is"
+                f" {counts.min()} of {classes[counts.argmin()]}. For continuous numbers give"
                 " given='polynomials', or a number of bins: given=5."
             )
         return classes, None
     if isinstance(penalty.given, str | None):
         return None, None
-    edges = np.unique(np.quantile(y, np.arange(1, penalty.given) / penalty.given))
-    return None, edges[edges > y.min()]
+    return None, _inner_edges(numbers(name, condition), penalty.given)
 
 
 def check_varies(name: str, values: NDArray[Any], rows: str = "rows") -> None:
@@ -372,10 +666,14 @@ def numbers(name: str, values: Any, dtype: DTypeLike = np.float64) -> NDArray[An
     return array
 
 
-def standardisation(x: NDArray[Any]) -> tuple[NDArray[Any], NDArray[Any]]:
+def standardisation(
+    x: NDArray[Any], weights: NDArray[Any] | None = None
+) -> tuple[NDArray[Any], NDArray[Any]]:
     """Return center and scale of each input; 0 and 1 if binary, scale 1 if constant."""
     unit, power = in_unit(x)
-    center, scale = np.ldexp(unit.mean(axis=0), power), np.ldexp(unit.std(axis=0), power)
+    mean = np.average(unit, axis=0, weights=weights)
+    variance = np.average(np.square(unit - mean), axis=0, weights=weights)
+    center, scale = np.ldexp(mean, power), np.ldexp(np.sqrt(variance), power)
     binary = np.isin(x, (0.0, 1.0)).all(axis=0)
     constant = (x == x[:1]).all(axis=0) | (scale == 0)
     return np.where(binary, 0.0, center), np.where(binary | constant, 1.0, scale)
@@ -397,19 +695,28 @@ def levels_of(name: str, values: NDArray[Any]) -> NDArray[Any]:
     """Return the level of every row of a categorical attribute, as text."""
     if values.ndim != 1:
         raise ValueError(f"{name} must have shape (n,) where it is text; got {values.shape}.")
-    missing = sum(not isinstance(value, str | int | float) or value != value for value in values)
-    if missing:
+    if missing := int(_are_missing(values).sum()):
         raise ValueError(f"{name} has {missing} missing value(s); {ADVICE}")
-    return np.array([str(value) for value in values.tolist()])
+    return texts_of(name, values)
+
+
+def texts_of(name: str, values: NDArray[Any]) -> NDArray[Any]:
+    """Return values as texts, numbers in few digits."""
+    if _is_text(values):
+        return np.array([str(value) for value in values.tolist()])
+    return np.array([f"{value:g}" for value in numbers(name, values).tolist()])
 
 
 class Rows(NamedTuple):
-    """Rows on the device: inputs, targets, and for each penalty its z and its groups (or y)."""
+    """Rows on the device: inputs, targets, for each penalty its z and its groups (or what is
+    given), and observation weights of mean 1, or None.
+    """
 
     x: Array
     y: Array
     z: tuple[Array, ...]
     group: tuple[Array | None, ...]
+    weights: Array | None = None
 
 
 def make_rows(
@@ -428,13 +735,18 @@ def make_rows(
         raise ValueError(
             f"x and y must have the same number of rows; got shapes {x.shape} and {y.shape}."
         )
+    name, condition = dataclasses.replace(data, y=y).condition
     z = list(data.attributes_of(penalties).values())
     if encoders is None:
-        encoders = [Encoding.learn(p, values, y) for p, values in zip(penalties, z, strict=True)]
+        encoders = [
+            Encoding.learn(p, values, (name, condition))
+            for p, values in zip(penalties, z, strict=True)
+        ]
     groups = [
-        y if penalty.given_polynomials else encoder.group(y)
-        for penalty, encoder in zip(penalties, encoders, strict=True)
+        numbers(name, condition, dtype) if p.given_polynomials else encoder.group(condition)
+        for p, encoder in zip(penalties, encoders, strict=True)
     ]
+    weights = data.weights
     rows = Rows(
         x=jax.device_put(x),
         y=jax.device_put(y),
@@ -443,6 +755,7 @@ def make_rows(
             for encoder, values in zip(encoders, z, strict=True)
         ),
         group=tuple(None if group is None else jax.device_put(group) for group in groups),
+        weights=None if weights is None else jax.device_put(weights.astype(dtype)),
     )
     return rows, tuple(encoders)
 

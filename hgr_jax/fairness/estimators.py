@@ -17,9 +17,17 @@ import optax
 from numpy.typing import ArrayLike, NDArray
 
 from hgr_jax._archive import load_archive, save_archive
-from hgr_jax._checks import as_nonnegative, as_positive, check_choice, check_count, check_level
+from hgr_jax._checks import (
+    as_nonnegative,
+    as_positive,
+    check_choice,
+    check_count,
+    check_flag,
+    check_level,
+)
 from hgr_jax._optional import require
 from hgr_jax.fairness.certificate import Certificate, fit_certified
+from hgr_jax.fairness.columns import MISSING_CHOICES, Inputs, column_names
 from hgr_jax.fairness.data import (
     Protected,
     TrainingData,
@@ -27,6 +35,7 @@ from hgr_jax.fairness.data import (
     check_squares,
     numbers,
     standardisation,
+    way_of_conditioning,
 )
 from hgr_jax.fairness.history import History
 from hgr_jax.fairness.networks import ACTIVATIONS, decaying_adamw, initialised_mlp
@@ -59,10 +68,19 @@ _PARAMETERS = """
       hidden_layer_sizes: widths of the hidden layers.
       activation: "relu", "tanh", "logistic" or "identity".
       penalty: a `Penalty`; a statistic as ``KB(3, 3)``, its name as "kb" or "hgr", or a
-        function ``(z, prediction) -> scalar``; a list of these, one for each of several attributes;
-        None for no constraint.
+        function ``(z, prediction) -> scalar``: for each attribute; or a list, one for each of
+        several attributes; None for no constraint.
       threshold: in (0, 1]; None for that of the penalty, by default 0.2.
-      alpha: decoupled weight decay (AdamW) of hidden layers; 0 for none.
+      given: what the constraint is conditional on: ``"target"`` (equalised odds), or names or
+        positions of columns of X (conditional parity): within each level of a category or of at
+        most 10 numbers, and within 5 quantile bins of other numbers.  None for nothing, or what
+        ``given`` of the penalty says.
+      intersections: constrain one attribute, the combinations of all (numbers in 4 quantile bins).
+      missing: what becomes of missing values: ``"raise"`` an error; ``"drop"``, their rows are left
+        out of the training, and a warning says how many; ``"level"``, missing texts are a level,
+        and missing numbers of a data frame an input that says so, beside the mean.
+      alpha: decoupled weight decay (AdamW) of hidden layers; 0 for none; None for 100 p / n, with p
+        inputs and n training rows, but at least 1 and at most 10: small tables need more of it.
       steps: gradient steps.
       batch_size: rows of a step; None for all.
       learning_rate: of Adam, in the first half of the steps; it falls to 0 in the second, except
@@ -103,7 +121,10 @@ class FairMLP(base.BaseEstimator, abc.ABC):  # type: ignore[misc,name-defined]
     _: dataclasses.KW_ONLY
     penalty: Any = "kb"
     threshold: float | None = None
-    alpha: float = 1.0
+    given: Any = None
+    intersections: bool = False
+    missing: str = "raise"
+    alpha: float | None = None
     steps: int = 500
     batch_size: int | None = None
     learning_rate: float = 1e-3
@@ -118,34 +139,39 @@ class FairMLP(base.BaseEstimator, abc.ABC):  # type: ignore[misc,name-defined]
     random_state: Any = None
     verbose: bool = False
 
-    def fit(self, X: ArrayLike, y: ArrayLike, protected: Protected = None) -> Self:
+    def fit(
+        self,
+        X: ArrayLike,
+        y: ArrayLike,
+        protected: Protected = None,
+        sample_weight: ArrayLike | None = None,
+    ) -> Self:
         """Train on inputs ``X (n, p)``, targets ``y (n,)`` and protected attributes.
 
         A `sklearn.exceptions.ConvergenceWarning` warns of a training that ends above its threshold.
 
         Args:
-          X: array or data frame of numbers.
+          X: array of numbers, or data frame (pandas, polars, pyarrow), whose columns of text,
+            categories and booleans become indicators of their levels, and whose dates days.
           y: numbers; of a classifier, labels.
           protected: ``(n,)`` numbers or text, the name or position of a column of X (which stays
-            an input), or several attributes by name.  Rows of pandas objects are matched by their
-            labels.  Without it nothing is constrained, and a warning says so.
+            an input), or several attributes: names of columns, a frame or a mapping, each with a
+            multiplier of its own.  Levels of fewer than 10 rows are pooled, with a warning, or
+            refused.  Without it nothing is constrained, and a warning says so.
+          sample_weight: non-negative observation weights ``(n,)`` of loss, score and dependences,
+            of which only ratios matter; or None.
+
+        Rows of pandas objects are matched by their labels.
 
         Raises:
           ValueError, TypeError: for data that cannot be trained on, and parameters out of range.
           TrainingError: if the loss stops being finite, or ends far above where it began.
           NoSolutionFound: with ``guarantee``, if no model has it.
         """
-        data = TrainingData.of(X, y, protected)
-        numeric = self._task == "squared_error"
-        with np.errstate(invalid="ignore"):  # it adds up huge numbers, whatever their signs
-            x, y = validation.validate_data(
-                self, data.x, data.y, dtype=np.float64, y_numeric=numeric
-            )
-        x = numbers("X", x)
-        data = dataclasses.replace(data, x=x, y=np.asarray(y))
-        earlier = (*self._fitted, "_limits", "multipliers_", "certificate_", "history_")
-        for name in earlier:
+        earlier = (*self._fitted, "multipliers_", "certificate_", "history_")
+        for name in (*earlier, "_limits", "n_features_in_", "feature_names_in_"):
             self.__dict__.pop(name, None)
+        data = self._checked(TrainingData.of(X, y, protected, self.given, sample_weight))
         random = sklearn_utils.check_random_state(self.random_state)
         seed = int(random.randint(np.iinfo(np.int32).max))
         if self.guarantee is not None:
@@ -154,11 +180,34 @@ class FairMLP(base.BaseEstimator, abc.ABC):  # type: ignore[misc,name-defined]
         if self.guarantee is not None:
             data, held = self._split(data, "guarantee_fraction", seed)
         # From all rows not held back: a column may hardly vary in fewer rows.
-        self._center, self._scale = standardisation(data.x)
+        self._center, self._scale = standardisation(data.x, data.weights)
         targets, outputs = self._learn_targets(data.y)
         data = dataclasses.replace(data, x=self._scaled(data.x), y=targets)
         self._train(data, held, penalties, outputs, seed)
         return self
+
+    def _checked(self, data: TrainingData) -> TrainingData:
+        """Return the rows to train on, their inputs as numbers and attributes crossed if asked."""
+        check_choice("missing", self.missing, MISSING_CHOICES)
+        x, lacking = data.x, dict[str, Any]()
+        self._inputs: Inputs | None = None
+        if column_names(x):
+            validation.validate_data(self, _with_text_names(x), skip_check_array=True)
+            self._inputs = Inputs.learn(x, self.missing)
+            x, lacking = self._inputs.encode(x)
+        elif self.missing == "drop" and getattr(x, "dtype", np.dtype(object)).kind == "f":
+            lacking = {str(i): np.isnan(column) for i, column in enumerate(x.T)}
+        data = dataclasses.replace(data, x=x).complete(self.missing, lacking)
+        numeric: dict[str, Any] = {"y_numeric": self._task == "squared_error"}
+        numeric["dtype"] = np.float64
+        with np.errstate(invalid="ignore"):  # it adds up huge numbers, whatever their signs
+            if self._inputs is None:
+                x, y = validation.validate_data(self, data.x, data.y, **numeric)
+            else:
+                x, y = sklearn_utils.check_X_y(data.x, data.y, **numeric)
+        data = dataclasses.replace(data, x=numbers("X", x), y=np.asarray(y))
+        data = data.crossed() if check_flag("intersections", self.intersections) else data
+        return data.with_pooled_levels()
 
     def save(self, path: str | Path) -> None:
         """Save what the model needs to predict in one ``.npz`` file, which executes nothing.
@@ -168,6 +217,7 @@ class FairMLP(base.BaseEstimator, abc.ABC):  # type: ignore[misc,name-defined]
         """
         validation.check_is_fitted(self, "coefs_")
         settings: dict[str, Any] = {"class": type(self).__name__, "multipliers": self.multipliers_}
+        settings["inputs"] = None if self._inputs is None else self._inputs.as_json()
         settings["parameters"] = {
             name: _to_json(name, value) for name, value in self.get_params().items()
         }
@@ -190,6 +240,8 @@ class FairMLP(base.BaseEstimator, abc.ABC):  # type: ignore[misc,name-defined]
         try:
             model = cls(**{n: _from_json(value) for n, value in settings["parameters"].items()})
             model.multipliers_ = dict(settings["multipliers"])
+            columns = settings["inputs"]
+            model._inputs = None if columns is None else Inputs.from_json(columns)
             model._take_arrays(arrays)
             model._check_loaded()
         except Exception as error:  # of whatever is in it
@@ -212,7 +264,10 @@ class FairMLP(base.BaseEstimator, abc.ABC):  # type: ignore[misc,name-defined]
     def _check_loaded(self) -> None:
         """Raise unless the weights, scales and limits are such as `fit` leaves."""
         check_choice("activation", self.activation, tuple(ACTIVATIONS))
-        sizes = [self.n_features_in_, *(len(array) for array in self.intercepts_)]
+        columns, inputs = self.n_features_in_, self.n_features_in_
+        if self._inputs is not None:
+            columns, inputs = len(self._inputs.columns), len(self._inputs.names)
+        sizes = [inputs, *(len(array) for array in self.intercepts_)]
         expected: dict[str, tuple[Any, tuple[int, ...]]] = {
             "_center": (self._center, (sizes[0],)),
             "_scale": (self._scale, (sizes[0],)),
@@ -228,8 +283,10 @@ class FairMLP(base.BaseEstimator, abc.ABC):  # type: ignore[misc,name-defined]
             usable = {"_limits": ~np.isnan(array), "_scale": np.isfinite(array) & (array > 0)}
             if not usable.get(name, np.isfinite(array)).all():
                 raise ValueError(f"{name} has a number that no training gives")
-        if len(getattr(self, "feature_names_in_", range(sizes[0]))) != sizes[0]:
-            raise ValueError(f"feature_names_in_ must be {sizes[0]} names")
+        if len(getattr(self, "feature_names_in_", range(columns))) != columns:
+            raise ValueError(f"feature_names_in_ must be {columns} names")
+        if columns != self.n_features_in_:
+            raise ValueError(f"there must be {self.n_features_in_} columns of inputs")
         self._check_outputs(sizes[-1] if len(sizes) > 1 else 0)
 
     @abc.abstractmethod
@@ -252,7 +309,12 @@ class FairMLP(base.BaseEstimator, abc.ABC):  # type: ignore[misc,name-defined]
                 )
             return ()
         penalties = as_penalties(self.penalty, self.threshold) or (Penalty(threshold=None),)
-        return data.repeat_for_attributes(penalties)
+        if self.given is not None:
+            how = way_of_conditioning(data.condition[1])
+            penalties = tuple(
+                dataclasses.replace(p, given=how if p.given is None else p.given) for p in penalties
+            )
+        return data.penalties_of(penalties)
 
     def _check_guarantee(self, data: TrainingData) -> None:
         if not data.z or self.penalty is None:
@@ -282,7 +344,7 @@ class FairMLP(base.BaseEstimator, abc.ABC):  # type: ignore[misc,name-defined]
         seed: int,
     ) -> None:
         """Train the network on scaled rows, and keep its weights."""
-        trainer = self._trainer(data.x.shape[1], outputs, penalties, seed)
+        trainer = self._trainer(data.x.shape, outputs, penalties, seed)
         test = constraint = None
         if self.early_stopping:
             data, test = self._split(data, "validation_fraction", seed)
@@ -298,9 +360,15 @@ class FairMLP(base.BaseEstimator, abc.ABC):  # type: ignore[misc,name-defined]
             "constraint_rows": None if constraint is None else (constraint.x, named(constraint)),
             "progress": bool(self.verbose),
         }
+        if data.weights is not None:
+            fit["sample_weight"] = data.weights
+        if data.given:
+            fit["given"] = data.given
         certificates: tuple[Certificate, ...] = ()
         if held is None:
-            fit["validation"] = None if test is None else (test.x, test.y, named(test))
+            fit["validation"] = None
+            if test is not None:
+                fit["validation"] = test.x, test.y, named(test), test.given or None, test.weights
             fit["patience"] = patience if self.early_stopping else None
             trainer.fit(data.x, data.y, named(data), **fit)
         else:
@@ -314,8 +382,9 @@ class FairMLP(base.BaseEstimator, abc.ABC):  # type: ignore[misc,name-defined]
             _warn_of_silent_multipliers(trainer.history, self.multiplier_learning_rate)
 
     def _trainer(
-        self, inputs: int, outputs: int, penalties: tuple[Penalty, ...], seed: int
+        self, shape: tuple[int, int], outputs: int, penalties: tuple[Penalty, ...], seed: int
     ) -> FairTrainer:
+        rows, inputs = shape
         sizes = self.hidden_layer_sizes
         widths = (sizes,) if isinstance(sizes, int | np.integer) else tuple(sizes)
         network = initialised_mlp(
@@ -326,7 +395,9 @@ class FairMLP(base.BaseEstimator, abc.ABC):  # type: ignore[misc,name-defined]
             jax.random.key(seed),
         )
         rate = _checked_number("learning_rate", self.learning_rate)
-        alpha = _checked_number("alpha", self.alpha, as_nonnegative)
+        alpha = float(np.clip(100 * inputs / rows, 1, 10))
+        if self.alpha is not None:
+            alpha = _checked_number("alpha", self.alpha, as_nonnegative)
         steps = check_count("steps", self.steps)
         dual = _ascent(_checked_number("multiplier_learning_rate", self.multiplier_learning_rate))
         weight = self.penalty_weight
@@ -363,8 +434,19 @@ class FairMLP(base.BaseEstimator, abc.ABC):  # type: ignore[misc,name-defined]
 
     def _output(self, X: ArrayLike) -> NDArray[Any]:
         validation.check_is_fitted(self, "coefs_")
-        with np.errstate(invalid="ignore"):
-            x = validation.validate_data(self, X, reset=False, dtype=np.float64)
+        if self._inputs is not None and column_names(X):
+            named = _with_text_names(X)
+            validation.validate_data(self, named, reset=False, skip_check_array=True)
+            x, lacking = self._inputs.encode(X)
+            TrainingData(x, None, {}).complete("raise", lacking)
+        else:
+            with np.errstate(invalid="ignore"):
+                x = validation.validate_data(self, X, reset=False, dtype=np.float64)
+            if x.shape[1] != len(self._center):
+                raise ValueError(
+                    "X must be a data frame, as in fit: the model was trained on columns of text,"
+                    f" and its {x.shape[1]} columns are {len(self._center)} inputs."
+                )
         x = self._scaled(numbers("X", x))
         return np.clip(_forward(self.activation, self.coefs_, self.intercepts_, x), *self._limits)
 
@@ -455,6 +537,14 @@ class FairMLPClassifier(base.ClassifierMixin, FairMLP):  # type: ignore[misc,nam
         """Return the most probable label of each row."""
         chosen = self.predict_proba(X).argmax(axis=1)
         return self.classes_[chosen]
+
+
+def _with_text_names(X: Any) -> Any:
+    """Return a pandas frame whose names are of several types with texts in their place."""
+    names = getattr(X, "columns", [])
+    if hasattr(X, "set_axis") and len({isinstance(name, str) for name in names}) > 1:
+        return X.set_axis([str(name) for name in names], axis=1)
+    return X
 
 
 def _forward(

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import inspect
 from collections.abc import Callable, Sequence
 from typing import Any
 
@@ -22,37 +23,45 @@ class Task:
     """The task of a network: its loss, prediction and score.
 
     Args:
-      loss: ``(output, y) -> scalar``, minimised.
+      loss: ``(output, y) -> scalar``, minimised; with a keyword ``weights (n,)``, of mean 1, if it
+        is to be trained with ``sample_weight``.  The like of ``score``.
       prediction: ``output -> prediction``, ``(n,)`` or ``(n, columns)``, whose dependence on the
         protected attribute is penalised, and which is scored.
       score: ``(prediction, y) -> scalar``, higher is better.
       check: ``(y, output shape)``, raises a ValueError for unsuitable targets; or None.
     """
 
-    loss: Callable[[Array, Array], Array]
+    loss: Callable[..., Array]
     prediction: Callable[[Array], Array]
-    score: Callable[[Array, Array], Array]
+    score: Callable[..., Array]
     check: Callable[[NDArray[Any], tuple[int, ...]], None] | None = None
 
 
-def squared_error(output: Array, y: Array) -> Array:
+def _mean(values: Array, weights: Array | None) -> Array:
+    return jnp.mean(values) if weights is None else jnp.sum(weights * values) / jnp.sum(weights)
+
+
+def squared_error(output: Array, y: Array, weights: Array | None = None) -> Array:
     """Return the mean squared error."""
-    return jnp.mean(jnp.square(output - y))
+    square = jnp.square(output - y)
+    return _mean(square if square.ndim == 1 else jnp.mean(square, axis=1), weights)
 
 
-def r2(prediction: Array, y: Array) -> Array:
+def r2(prediction: Array, y: Array, weights: Array | None = None) -> Array:
     """Return the coefficient of determination R^2; 0 where y does not vary."""
-    residual = jnp.sum(jnp.square(y - prediction))
-    total = jnp.sum(jnp.square(y - jnp.mean(y, axis=0)))
+    w = jnp.ones(()) if weights is None else weights.reshape(-1, *(1,) * (y.ndim - 1))
+    center = jnp.sum(w * y, axis=0) / jnp.sum(w * jnp.ones_like(y), axis=0)
+    residual = jnp.sum(w * jnp.square(y - prediction))
+    total = jnp.sum(w * jnp.square(y - center))
     return jnp.where(total > 0, 1 - residual / jnp.where(total > 0, total, 1), 0)
 
 
-def log_loss(output: Array, y: Array) -> Array:
+def log_loss(output: Array, y: Array, weights: Array | None = None) -> Array:
     """Return mean cross-entropy of logits ``(n,)`` (y in {0, 1}) or ``(n, classes)`` (labels)."""
     if output.ndim == 1:
-        return jnp.mean(optax.losses.sigmoid_binary_cross_entropy(output, y))
+        return _mean(optax.losses.sigmoid_binary_cross_entropy(output, y), weights)
     labels = jax.nn.one_hot(y.astype(jnp.int32), output.shape[1], dtype=output.dtype)
-    return jnp.mean(optax.losses.softmax_cross_entropy(output, labels))
+    return _mean(optax.losses.softmax_cross_entropy(output, labels), weights)
 
 
 def probabilities(output: Array) -> Array:
@@ -60,16 +69,20 @@ def probabilities(output: Array) -> Array:
     return jax.nn.sigmoid(output) if output.ndim == 1 else jax.nn.softmax(output)
 
 
-def auc_or_accuracy(prediction: Array, y: Array) -> Array:
+def auc_or_accuracy(prediction: Array, y: Array, weights: Array | None = None) -> Array:
     """Return the area under the ROC curve of ``(n,)``, 0.5 where y has one class; or the accuracy
     of ``(n, classes)``.
     """
+    w = jnp.ones(y.shape[0], y.dtype) if weights is None else weights
     if prediction.ndim == 2:
-        return jnp.mean(jnp.argmax(prediction, axis=1) == y.astype(jnp.int32)).astype(y.dtype)
-    ranks = jax.scipy.stats.rankdata(prediction).astype(y.dtype)
-    positive = jnp.sum(y)
-    pairs = positive * (y.shape[0] - positive)
-    above = jnp.sum(ranks * y) - positive * (positive + 1) / 2
+        hits = jnp.argmax(prediction, axis=1) == y.astype(jnp.int32)
+        return _mean(hits.astype(y.dtype), weights)
+    order = jnp.argsort(prediction)
+    values, negative = prediction[order], (w * (1 - y))[order]
+    below = jnp.concatenate([jnp.zeros(1, y.dtype), jnp.cumsum(negative)])
+    ends = (below[jnp.searchsorted(values, prediction, side=side)] for side in ("left", "right"))
+    above = jnp.sum(w * y * sum(ends)) / 2
+    pairs = jnp.sum(w * y) * below[-1]
     return jnp.where(pairs > 0, above / jnp.where(pairs > 0, pairs, 1), 0.5)
 
 
@@ -108,10 +121,10 @@ TASKS = {
 class _NegativeLoss:
     """The negative of a loss; equal for equal losses, as static arguments must be."""
 
-    function: Callable[[Array, Array], Array]
+    function: Callable[..., Array]
 
-    def __call__(self, prediction: Array, y: Array) -> Array:
-        return -self.function(prediction, y)
+    def __call__(self, prediction: Array, y: Array, **weights: Array) -> Array:
+        return -self.function(prediction, y, **weights)
 
 
 def as_task(value: Any) -> Task:
@@ -126,6 +139,18 @@ def as_task(value: Any) -> Task:
     raise ValueError(
         f"task must be one of {names}, a Task, or a loss (output, y) -> scalar; got {value!r}."
     )
+
+
+def check_takes_weights(task: Task) -> None:
+    """Raise unless loss and score of a task have a keyword ``weights``."""
+    loss = task.score.function if isinstance(task.score, _NegativeLoss) else task.loss
+    for name, function in (("loss", loss), ("score", task.score)):
+        parameters = inspect.signature(function).parameters.values()
+        if not any(p.name == "weights" or p.kind == p.VAR_KEYWORD for p in parameters):
+            raise ValueError(
+                f"sample_weight needs a {name} with a keyword, (output, y, weights=...) -> scalar;"
+                f" got {function!r}."
+            )
 
 
 ACTIVATIONS: dict[str, Callable[[Any], Any]] = {

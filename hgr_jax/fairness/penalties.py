@@ -41,6 +41,10 @@ def excess(value: ArrayLike, threshold: ArrayLike) -> Array:
     return jnp.where(difference <= 0, 0, difference)
 
 
+Conditions = tuple[Array | None, int, Array | None]
+"""Groups of rows, or what is given; the number of groups; observation weights."""
+
+
 @functools.partial(
     jax.tree_util.register_dataclass,
     data_fields=["threshold"],
@@ -129,6 +133,15 @@ class Penalty:
         h, k = self.statistic.kernels
         return KB(5 if h is None else h, 5 if k is None else k)
 
+    def check_takes_weights(self) -> None:
+        """Raise unless the values can have observation weights."""
+        if self.penalised and (self.memory > 1 or not self.statistic.weighted):
+            raise ValueError(
+                "sample_weight needs penalties without memory, of a statistic that takes weights:"
+                " KB, SK, HGR, Total, or a function (z, prediction, weights=...); got"
+                f" {name_of(self.statistic)!r} with memory={self.memory}."
+            )
+
     def with_supported_degree(self, distinct: int) -> Penalty:
         """Return the penalty with a degree of z that its ``distinct`` values support."""
         return dataclasses.replace(self, statistic=self.statistic.with_supported_degree(distinct))
@@ -157,6 +170,7 @@ class Penalty:
         prediction: Array,
         group: Array | None = None,
         groups: int = 1,
+        weights: Array | None = None,
     ) -> tuple[Array, PenaltyState]:
         """Return the dependences ``(columns * groups,)``, differentiable, and the next state.
 
@@ -167,14 +181,16 @@ class Penalty:
           group: ``(n,)`` where ``given`` is not None: integers, see `within`; with
             ``"polynomials"`` y itself.
           groups: number of groups, static.
+          weights: observation weights ``(n,)``, traced, or None; not with ``memory``.
         """
         columns, past, share = prediction_columns(prediction), state.past, jnp.ones(())
         if past is not None:
             z, columns, group, past, share = _join_past(past, z, columns, group)
         value = self.statistic.value
-        values, carried = self._over_groups(value, z, columns, group, groups, state.carried)
+        conditions = group, groups, weights
+        values, carried = self._over_groups(value, z, columns, conditions, state.carried)
         if self.bias_corrected:
-            values = self._corrected(values, z, group, groups, share)
+            values = self._corrected(values, z, conditions, share)
         return values, PenaltyState(carried, past)
 
     def held_out(
@@ -184,6 +200,7 @@ class Penalty:
         prediction: Array,
         group: Array | None = None,
         groups: int = 1,
+        weights: Array | None = None,
         *,
         hgr: Array | None = None,
     ) -> Array:
@@ -191,7 +208,7 @@ class Penalty:
 
         Arguments as of `values`; ``hgr`` is the result of `hgr` for these rows, if known.
         """
-        statistic = self.statistic
+        statistic, conditions = self.statistic, (group, groups, weights)
         if hgr is not None and statistic == self.yardstick:
             values = hgr
         else:
@@ -200,17 +217,22 @@ class Penalty:
                 return statistic.held_out(carried, z, p, **conditions), carried
 
             columns = prediction_columns(prediction)
-            values, _ = self._over_groups(value, z, columns, group, groups, state.carried)
+            values, _ = self._over_groups(value, z, columns, conditions, state.carried)
         if not _has_known_bias(statistic):
             return values
-        return self._corrected(values, z, group, groups, jnp.ones(()))
+        return self._corrected(values, z, conditions, jnp.ones(()))
 
     def hgr(
-        self, z: Array, prediction: Array, group: Array | None = None, groups: int = 1
+        self,
+        z: Array,
+        prediction: Array,
+        group: Array | None = None,
+        groups: int = 1,
+        weights: Array | None = None,
     ) -> Array:
         """Return the `yardstick` of these rows, ``(columns * groups,)``; arguments as `values`."""
-        columns = prediction_columns(prediction)
-        return self._over_groups(self.yardstick.value, z, columns, group, groups, ())[0]
+        columns, conditions = prediction_columns(prediction), (group, groups, weights)
+        return self._over_groups(self.yardstick.value, z, columns, conditions, ())[0]
 
     def excess(self, values: Array) -> Array:
         """Return the excess of each value over the threshold, see `hgr_jax.fairness.excess`."""
@@ -227,35 +249,37 @@ class Penalty:
         value: Callable[..., tuple[Array, Any]],
         z: Array,
         columns: Array,
-        group: Array | None,
-        groups: int,
+        conditions: Conditions,
         carried: Any,
     ) -> tuple[Array, Any]:
         """Map ``(state, z, prediction) -> (value, state)`` over columns and groups of rows."""
+        group, groups, weights = conditions
+        weighted = {} if weights is None else {"weights": weights}
 
         def one(p: Array, state: Any) -> tuple[Array, Any]:
             if group is None:
-                return value(state, z, p)
+                return value(state, z, p, **weighted)
             if self.given_polynomials:
-                return value(state, z, p, given=group)
+                return value(state, z, p, given=group, **weighted)
 
             def measure(z: Array, p: Array, *, weights: Array) -> Array:
                 return value(state, z, p, weights=weights)[0]
 
-            return within(measure, z, p, group, groups), state
+            return within(measure, z, p, group, groups, weights), state
 
         values, carried = over_columns(one, columns, carried)
         return values.ravel(), carried
 
-    def _corrected(
-        self, values: Array, z: Array, group: Array | None, groups: int, share: Array
-    ) -> Array:
+    def _corrected(self, values: Array, z: Array, conditions: Conditions, share: Array) -> Array:
         """Return values with less upward bias; only a ``share`` of the rows are not repeated."""
+        group, groups, weights = conditions
+        w = jnp.ones(z.shape[0], values.dtype) if weights is None else weights
         if group is None or self.given_polynomials:
-            rows = jnp.full(1, z.shape[0], values.dtype)
+            members = jnp.ones((z.shape[0], 1), values.dtype)
         else:
-            members = group[:, None] == jnp.arange(groups)[None, :]
-            rows = jnp.sum(members, axis=0).astype(values.dtype)
+            members = (group[:, None] == jnp.arange(groups)[None, :]).astype(values.dtype)
+        total, squares = w @ members, jnp.square(w) @ members
+        rows = jnp.square(total) / jnp.where(squares > 0, squares, 1)  # Kish's effective number
         rows = rows * share.astype(values.dtype) - self._removed_functions
         parameters = self.statistic.parameters(_levels(z))
         assert parameters is not None
@@ -329,7 +353,12 @@ def _levels(z: Array) -> int | None:
 
 
 def within(
-    measure: Callable[..., Array], z: Array, prediction: Array, group: Array, groups: int
+    measure: Callable[..., Array],
+    z: Array,
+    prediction: Array,
+    group: Array,
+    groups: int,
+    weights: Array | None = None,
 ) -> Array:
     """Measure within each group of rows: the conditional dependence of equalised odds.
 
@@ -339,6 +368,7 @@ def within(
       z, prediction: ``(n,)`` or ``(n, p)``, traced.
       group: ``(n,)`` integers from 0 to ``groups - 1``, traced; any other value is in no group.
       groups: number of groups, static.
+      weights: observation weights ``(n,)``, traced, or None.
 
     Returns:
       Values ``(groups,)``; 0, with zero derivatives, for a group of fewer than two rows.
@@ -359,8 +389,9 @@ def within(
     def value(label: Array) -> Array:
         mask = group == label
         enough = jnp.sum(mask) >= 2
-        weights = jnp.where(enough, mask, True).astype(prediction.dtype)
-        return jnp.where(enough, measure(z, prediction, weights=weights), 0)
+        inside = jnp.where(enough, mask, True).astype(prediction.dtype)
+        inside = inside if weights is None else inside * weights
+        return jnp.where(enough, measure(z, prediction, weights=inside), 0)
 
     return jax.vmap(value)(jnp.arange(groups))
 

@@ -40,7 +40,8 @@ class Statistic(abc.ABC):
 
     Attributes:
       categorical: whether ``value`` takes one-hot columns ``z (n, c)``.
-      weighted: whether it takes ``weights``, as ``Penalty(given="classes")`` needs.
+      weighted: whether it takes ``weights``, as ``Penalty(given="classes")`` and ``sample_weight``
+        need.
       partial: whether it takes ``given``, as ``Penalty(given="polynomials")`` needs.
       kernels: kernels of z and of the prediction, None for no kernel.
 
@@ -303,7 +304,7 @@ class HGR(Statistic):
 
     degrees: int | tuple[int, int] | None = None
 
-    categorical = True
+    categorical = weighted = True
 
     def __post_init__(self) -> None:
         if self.degrees is not None:
@@ -316,7 +317,8 @@ class HGR(Statistic):
         if z.ndim == 2:
             z = jnp.argmax(z, axis=1).astype(prediction.dtype)
         neighbours = max(math.isqrt(len(prediction)) // 2, 1)
-        return measures.hgr(z, prediction, degrees=self.degrees, neighbours=neighbours), state
+        options: dict[str, Any] = {"degrees": self.degrees, "neighbours": neighbours, **conditions}
+        return measures.hgr(z, prediction, **options), state
 
     def least_rows(self, levels: int | None) -> int:
         """Return the number of rows below which there is no value."""

@@ -37,7 +37,7 @@ from hgr_jax.fairness.data import (
     numbers,
 )
 from hgr_jax.fairness.history import Best, Figures, History, Logger, StepFigures, better_of
-from hgr_jax.fairness.networks import Task, as_task
+from hgr_jax.fairness.networks import Task, as_task, check_takes_weights
 from hgr_jax.fairness.penalties import (
     DualState,
     LagrangianDual,
@@ -197,7 +197,8 @@ def objective(
             predict(program, parameters, state.variables, constraint.x)
         )
     output, variables = forward(program.training, parameters, state.variables, rows.x)
-    task_loss = program.task.loss(output, rows.y)
+    weighted = {} if rows.weights is None else {"weights": rows.weights}
+    task_loss = program.task.loss(output, rows.y, **weighted)
     prediction = program.task.prediction(output)
     values, excesses, violations, states = [], [], [], []
     for place, (penalty, before, z, group, groups) in enumerate(
@@ -205,7 +206,7 @@ def objective(
     ):
         after = before
         if penalty.threshold is not None:
-            measured, after = penalty.values(before, z, prediction, group, groups)
+            measured, after = penalty.values(before, z, prediction, group, groups, rows.weights)
             if constraint is not None and constraint_prediction is not None:
                 others, _ = penalty.values(before, constraint.z[place], constraint_prediction)
                 # The larger value, with the gradient of the training rows: a gradient of constraint
@@ -268,18 +269,20 @@ def evaluate(
     output, _ = forward(program.inference, parameters, variables, rows.x)
     prediction = program.task.prediction(output)
     parts = list(zip(penalties, rows.z, rows.group, program.groups, strict=True))
-    hgr = tuple(penalty.hgr(z, prediction, group, groups) for penalty, z, group, groups in parts)
+    weights = rows.weights
+    hgr = tuple(p.hgr(z, prediction, group, groups, weights) for p, z, group, groups in parts)
     held_out = None
     if states is not None:
         statistics = [
-            penalty.held_out(state, z, prediction, group, groups, hgr=values)
+            penalty.held_out(state, z, prediction, group, groups, weights, hgr=values)
             for (penalty, z, group, groups), state, values in zip(parts, states, hgr, strict=True)
             if penalty.penalised
         ]
         held_out = jnp.concatenate([jnp.zeros(0, prediction.dtype), *statistics])
+    weighted = {} if weights is None else {"weights": weights}
     return Figures(
-        loss=program.task.loss(output, rows.y),
-        score=program.task.score(prediction, rows.y),
+        loss=program.task.loss(output, rows.y, **weighted),
+        score=program.task.score(prediction, rows.y, **weighted),
         hgr=hgr,
         held_out=held_out,
     )
@@ -428,6 +431,8 @@ class FairTrainer:
         y: ArrayLike,
         protected: Protected = None,
         *,
+        sample_weight: ArrayLike | None = None,
+        given: Any = None,
         steps: int = 500,
         validation: tuple[Any, ...] | None = None,
         constraint_rows: tuple[ArrayLike, Protected] | None = None,
@@ -445,8 +450,13 @@ class FairTrainer:
             [-1, 1]; text, or one-hot columns ``(n, c)``.  Or several, each for the penalty of its
             name: a mapping, a frame, or names of columns of x.  Rows of pandas objects are matched
             by their labels.
+          sample_weight: observation weights ``(n,)`` of loss, score and dependences, of which only
+            ratios matter, or None; for losses and statistics that take weights, without ``memory``.
+          given: what penalties with ``given`` are conditional on: ``(n,)`` numbers or text, or
+            names or positions of columns of x; None for y.
           steps: total number of steps.
-          validation: ``(x, y)`` or ``(x, y, protected)`` of rows to evaluate on, not to train on.
+          validation: ``(x, y)``, ``(x, y, protected)``, or ``(x, y, protected, given,
+            sample_weight)`` of rows to evaluate on, not to train on.
           constraint_rows: ``(x, protected)`` of rows that the network is not trained on, without
             targets.  Every step then penalises the larger of the measures on both sets, with the
             gradient of the training rows: a network that memorises the training rows cannot hide
@@ -475,7 +485,8 @@ class FairTrainer:
         patience = None if patience is None else check_count("patience", patience)
         if patience is not None and validation is None:
             raise ValueError("patience needs validation=(x, y, protected): rows to stop by.")
-        rows, test, constraint = self._start(x, y, protected, validation, constraint_rows)
+        data = TrainingData.of(x, y, protected, given, sample_weight)
+        rows, test, constraint = self._start(data, validation, constraint_rows)
         path = None if checkpoint is None else Path(checkpoint)
         description = self._description() | {
             "validation rows": self._validated,
@@ -518,13 +529,19 @@ class FairTrainer:
         self._write(Path(path), self._description())
 
     def resume(
-        self, path: str | Path, x: ArrayLike, y: ArrayLike, protected: Protected = None
+        self,
+        path: str | Path,
+        x: ArrayLike,
+        y: ArrayLike,
+        protected: Protected = None,
+        **conditions: Any,
     ) -> FairTrainer:
         """Continue a training that `save`, or ``fit(checkpoint=...)``, wrote; return the trainer.
 
         Args:
           path: the file, written by a trainer with the same arguments.
           x, y, protected: the same training rows.
+          conditions: ``given`` and ``sample_weight`` of them, as of `fit`.
 
         Raises:
           CheckpointError: if there is no file, or its settings or rows differ.
@@ -532,7 +549,7 @@ class FairTrainer:
         before = dict(vars(self))
         try:
             self.state = None
-            self._start(x, y, protected)
+            self._start(TrainingData.of(x, y, protected, **conditions))
             if not self._restore(Path(path), self._description()):
                 raise CheckpointError(f"there is no checkpoint {path}")
         except BaseException:
@@ -541,21 +558,22 @@ class FairTrainer:
         return self
 
     def _start(
-        self,
-        x: Any,
-        y: Any,
-        protected: Protected,
-        validation: Any = None,
-        constraint_rows: Any = None,
+        self, data: TrainingData, validation: Any = None, constraint_rows: Any = None
     ) -> tuple[Rows, Rows | None, Rows | None]:
         """Return training, validation and constraint rows; make a first state if there is none."""
         encoders = None if self.state is None else self.encoders
-        data = TrainingData.of(x, y, protected)
+        if data.weights is not None:
+            check_takes_weights(self.task)
+            for penalty in self.penalties:
+                penalty.check_takes_weights()
         rows, self.encoders = make_rows(data, self.penalties, encoders, self._dtype)
         test = constraint = None
         if validation is not None:
-            if not isinstance(validation, tuple) or len(validation) not in (2, 3):
-                raise ValueError("validation must be (x, y) or (x, y, protected).")
+            if not isinstance(validation, tuple) or not 2 <= len(validation) <= 5:
+                raise ValueError(
+                    "validation must be (x, y), (x, y, protected), or (x, y, protected, given,"
+                    " sample_weight)."
+                )
             data = TrainingData.of(*validation)
             test, _ = make_rows(data, self.penalties, self.encoders, self._dtype)
         if constraint_rows is not None:

@@ -257,7 +257,7 @@ def read_variable(name: str, value: Any) -> Any:
     if host.ndim != 1 or not len(host):
         return value
     if str(getattr(value, "dtype", "")) == "category":  # of pandas, of any values
-        missing = np.array([_is_null(level) for level in host])
+        missing = np.array([is_null(level) for level in host])
         return encode_texts(host[~missing], missing)
     if host.dtype.kind not in "OUSTmM":
         return value
@@ -294,7 +294,7 @@ def _parse_objects(array: NDArray[Any], parsing: Parsing) -> ParsedColumn:
     if set(map(type, values)) <= {str, type(None)}:
         missing = np.array([not value for value in values], bool)
         return _parse_texts([value for value in values if value], missing, parsing)
-    missing = np.array([_is_null(value) for value in array], bool)
+    missing = np.array([is_null(value) for value in array], bool)
     present = list(array[~missing])
     parsed = _numbers_of_objects(present)
     if parsed is not None:
@@ -348,7 +348,7 @@ def holds_texts(column: NDArray[Any]) -> bool:
     return column.dtype == object and any(isinstance(value, str) for value in column)
 
 
-def _is_null(value: Any) -> bool:
+def is_null(value: Any) -> bool:
     """Return whether a value is None, "", NaN or NaT (unequal to themselves), or pandas.NA."""
     if value is None or isinstance(value, str):
         return not value
