@@ -67,7 +67,7 @@ lint: $(VENV)/ready-dev
 check: lint test
 
 # Afresh each time: pages of names and notebooks that are gone would stay.
-docs: $(VENV)/ready-docs
+docs: $(VENV)/ready-dev
 	rm -rf docs/_build
 	$(BIN)/python -m sphinx -W --keep-going -q docs docs/_build/html
 	@echo "open docs/_build/html/index.html"
@@ -112,15 +112,11 @@ $(VENV)/ready-demo: pyproject.toml | $(VENV)/bin/python
 	$(BIN)/python -m pip install --quiet --editable '.[cli]'
 	@touch $@
 
-$(VENV)/ready-docs: pyproject.toml | $(VENV)/bin/python
-	$(BIN)/python -m pip install --quiet --editable '.[docs]'
-	@touch $@
-
 $(VENV)/ready-core: pyproject.toml | $(VENV)/bin/python
 	$(BIN)/python -m pip install --quiet --editable '.[test]'
 	@touch $@
 
-OLD := cli data excel test
+OLD := data test
 
 $(VENV)/ready-oldest: pyproject.toml .ci/oldest.py | $(VENV)/bin/python
 	$(BIN)/python .ci/oldest.py $(OLD) > $(VENV)/oldest.txt

@@ -5,13 +5,29 @@ from __future__ import annotations
 import importlib
 from typing import Any
 
+# fmt: off
+EXTRAS = {
+    "cli": (
+        "matplotlib", "narwhals", "pandas", "pyarrow", "python_calamine", "shtab", "sklearn",
+        "threadpoolctl", "tqdm",
+    ),
+    "data": ("duckdb", "pooch", "pyreadstat"),
+    "cluster": ("dask", "pyspark"),
+    "torch": ("torch",),
+    "causal": ("causallearn", "pgmpy", "tigramite"),
+}
+"""Optional packages by the extra of this one that installs them."""
+# fmt: on
 
-def require(module: str, extra: str) -> Any:
-    """Import an optional module; the ImportError names the ``extra`` of this package to install."""
+
+def require(module: str) -> Any:
+    """Import an optional module; the ImportError says how to install it."""
     try:
         return importlib.import_module(module)
     except ImportError as error:
         package = module.partition(".")[0]
+        extra = next((name for name, packages in EXTRAS.items() if package in packages), None)
+        wanted = f"'hgr_jax[{extra}]'" if extra else package
         raise ImportError(
-            f"this needs {package}, which is not installed; run: pip install 'hgr_jax[{extra}]'"
+            f"this needs {package}, which is not installed; run: pip install {wanted}"
         ) from error

@@ -13,7 +13,7 @@ Advance = Callable[..., None]
 
 @contextlib.contextmanager
 def progress_bar(
-    shown: bool, total: int | None, *, unit: str, extra: str, label: str = "", leave: bool = True
+    shown: bool, total: int | None, *, unit: str, label: str = "", leave: bool = True
 ) -> Iterator[Advance]:
     """Yield the function that advances the bar; it does nothing unless the bar is ``shown``.
 
@@ -22,9 +22,7 @@ def progress_bar(
     if not shown:
         yield lambda done, figures=None: None
         return
-    with require("tqdm", extra).tqdm(
-        desc=label or None, total=total, unit=unit, leave=leave
-    ) as bar:
+    with require("tqdm").tqdm(desc=label or None, total=total, unit=unit, leave=leave) as bar:
 
         def advance(done: int, figures: Mapping[str, str] | None = None) -> None:
             if figures:

@@ -71,13 +71,13 @@ def causal_learn_test() -> str:
       >>> [str(edge) for edge in graph.get_graph_edges()]
       ['X1 --> X3', 'X2 --> X3']
     """
-    require("causallearn.utils.cit", "causal").register_ci_test("hgr", _causal_learn_class())
+    require("causallearn.utils.cit").register_ci_test("hgr", _causal_learn_class())
     return "hgr"
 
 
 @functools.cache
 def _causal_learn_class() -> Any:
-    cit = require("causallearn.utils.cit", "causal")
+    cit = require("causallearn.utils.cit")
 
     class CausalLearnTest(cit.CIT_Base):  # type: ignore[misc,name-defined]
         def __init__(self, data: Any, cache_path: str | None = None) -> None:
@@ -195,7 +195,7 @@ def tigramite_test(**options: Any) -> Any:
 
 @functools.cache
 def _tigramite_class() -> Any:
-    base = require("tigramite.independence_tests.independence_tests_base", "causal").CondIndTest
+    base = require("tigramite.independence_tests.independence_tests_base").CondIndTest
 
     class TigramiteTest(base):  # type: ignore[misc,valid-type]
         measure = "hgr"

@@ -1,4 +1,4 @@
-"""Pictures of fits, of correlations, and of trainings (matplotlib, the extra ``plot``)."""
+"""Pictures of fits, of correlations, and of trainings (matplotlib, the extra ``cli``)."""
 
 from __future__ import annotations
 
@@ -107,7 +107,7 @@ def plot_fit(
 
 
 def _new_figure(width: float, height: float) -> Figure:
-    figure: Figure = require("matplotlib.figure", "plot").Figure(
+    figure: Figure = require("matplotlib.figure").Figure(
         figsize=(width, height), layout="constrained"
     )
     return figure
@@ -350,7 +350,7 @@ def plot_degrees(selection: Any) -> Figure:
         axes.set_yticks(np.arange(rows), np.arange(1, rows + 1))
         if max(rows, columns) <= MAX_ANNOTATED:
             _write_values(axes, table, (lowest + 1) / 2)
-        frame = require("matplotlib.patches", "plot").Rectangle(
+        frame = require("matplotlib.patches").Rectangle(
             (selection.k - 1.5, selection.h - 1.5), 1, 1, fill=False, edgecolor="red", linewidth=2
         )
         axes.add_patch(frame)

@@ -1,4 +1,4 @@
-"""Scores of features, for the feature selection of scikit-learn (the extra ``sklearn``).
+"""Scores of features, for the feature selection of scikit-learn (the extra ``cli``).
 
 `hgr_regression` and `hgr_classif` take the place of ``f_regression`` and ``f_classif`` in
 ``SelectKBest``, ``SelectPercentile``, ``SelectFdr`` and their kin, and find columns on which the
@@ -149,10 +149,10 @@ def _validated(x: Any, y: Any, *, numeric: bool) -> tuple[Floats, NDArray[Any]]:
     """Check data as scikit-learn's own scores do."""
     refuse_forked()
     check_indexes(X=x, y=y)
-    validation = require("sklearn.utils.validation", "sklearn")
+    validation = require("sklearn.utils.validation")
     x, y = validation.check_X_y(x, y, dtype=[np.float64, np.float32], y_numeric=numeric)
     if not numeric:
-        require("sklearn.utils.multiclass", "sklearn").check_classification_targets(y)
+        require("sklearn.utils.multiclass").check_classification_targets(y)
     return x, y
 
 

@@ -147,7 +147,7 @@ def _compute(measure: Callable[..., Array], a: Any, b: Any, weights: Any, **kern
 
 @functools.cache
 def _torch() -> Any:
-    return require("torch", "torch")
+    return require("torch")
 
 
 def _check_tensor(torch: Any, name: str, value: Any) -> None:

@@ -8,6 +8,7 @@ import inspect
 import re
 import subprocess
 import sys
+import tomllib
 from importlib import metadata, resources
 from pathlib import Path
 from typing import Any
@@ -20,6 +21,7 @@ import hgr_jax
 from hgr_jax import causal, datasets, fairness, inference, kernels, measures
 from hgr_jax import sklearn as scores
 from hgr_jax import torch as of_tensors
+from hgr_jax._optional import EXTRAS, require
 from hgr_jax.datasets import synthetic
 
 
@@ -111,7 +113,9 @@ def test_examples_in_docstrings_run(module: str) -> None:
     assert results.failed == 0
 
 
-README = Path(__file__).parent.parent.joinpath("README.md").read_text(encoding="utf-8")
+ROOT = Path(__file__).parent.parent
+README = ROOT.joinpath("README.md").read_text(encoding="utf-8")
+PYPROJECT = ROOT / "pyproject.toml"
 
 
 def test_the_examples_in_the_readme_run(
@@ -200,3 +204,18 @@ def test_version_is_that_of_the_distribution() -> None:
     except metadata.PackageNotFoundError:
         pytest.skip("hgr_jax is not installed, only on the path")
     assert hgr_jax.__version__ == installed
+
+
+def test_each_optional_package_is_of_the_extra_that_is_declared() -> None:
+    project = tomllib.loads(PYPROJECT.read_text(encoding="utf-8"))["project"]
+    distributions = metadata.packages_distributions()
+    for extra, packages in EXTRAS.items():
+        named = {re.split(r"[\[<>=!]", r)[0] for r in project["optional-dependencies"][extra]}
+        for package in packages:
+            if package in distributions:
+                assert named & set(distributions[package]), f"{package} is not of {extra}"
+
+
+def test_a_missing_package_is_named_with_how_to_install_it() -> None:
+    with pytest.raises(ImportError, match=r"needs absent, .*run: pip install absent$"):
+        require("absent.module")

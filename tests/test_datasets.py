@@ -156,13 +156,13 @@ def test_what_is_not_installed_is_named(
     monkeypatch.delenv("HGR_JAX_DATA", raising=False)
     for module in ("pooch", "pandas", "sklearn.datasets"):
         monkeypatch.setitem(sys.modules, module, None)
-    needs: list[tuple[str, Callable[[], object]]] = [
-        ("pooch", lambda: load_adult(cache=tmp_path)),
-        ("pandas", small.to_frame),
-        ("sklearn", load_diabetes),
+    needs: list[tuple[str, str, Callable[[], object]]] = [
+        ("pooch", "data", lambda: load_adult(cache=tmp_path)),
+        ("pandas", "cli", small.to_frame),
+        ("sklearn", "cli", load_diabetes),
     ]
-    for package, call in needs:
-        with pytest.raises(ImportError, match=rf"needs {package}, .*hgr_jax\[data\]"):
+    for package, extra, call in needs:
+        with pytest.raises(ImportError, match=rf"needs {package}, .*hgr_jax\[{extra}\]"):
             call()
 
 

@@ -24,9 +24,9 @@ import hgr_jax
 from hgr_jax.scanning.request import NEEDS_ROWS
 
 for needed in ("sphinx", "myst_nb", "sphinx_book_theme", "sphinx_copybutton"):
-    pytest.importorskip(needed, reason=f"the extra docs is not installed: {needed} is missing")
+    pytest.importorskip(needed, reason=f"the extra dev is not installed: {needed} is missing")
 if importlib.util.find_spec("sphinx-mathjax-offline") is None:
-    pytest.skip("the extra docs is not installed: MathJax is missing", allow_module_level=True)
+    pytest.skip("the extra dev is not installed: MathJax is missing", allow_module_level=True)
 
 ROOT = Path(__file__).parent.parent
 DOCS = ROOT / "docs"

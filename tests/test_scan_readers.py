@@ -85,7 +85,7 @@ TABLES: dict[str, tuple[Callable[[np.random.Generator], pd.DataFrame], dict[str,
 
 def readings(table: pd.DataFrame, path: Path, options: dict[str, Any]) -> Iterator[hgr_jax.Scan]:
     """The scan of a table wherever it is."""
-    frames = pytest.importorskip("dask.dataframe", reason="the extra dask is not installed")
+    frames = pytest.importorskip("dask.dataframe", reason="the extra cluster is not installed")
     little = hgr_jax.Execution(memory=2**20)
     yield hgr_jax.scan(path, **options)
     yield hgr_jax.scan(path, execution=little, **options)
@@ -121,7 +121,7 @@ def test_batches_change_no_meaning(
     expected = hgr_jax.scan(table, test=None)
     of_batches(100, monkeypatch)
     table.to_parquet(tmp_path / "t.parquet", row_group_size=150)
-    frames = pytest.importorskip("dask.dataframe", reason="the extra dask is not installed")
+    frames = pytest.importorskip("dask.dataframe", reason="the extra cluster is not installed")
     readings = [
         hgr_jax.scan(tmp_path, test=None),
         hgr_jax.scan(frames.from_pandas(table, npartitions=3, sort=False), test=None),

@@ -14,7 +14,7 @@ import pytest
 import scipy.sparse
 import scipy.stats
 
-pytest.importorskip("sklearn", reason="the extra sklearn is not installed")
+pytest.importorskip("sklearn", reason="the extra cli is not installed")
 from sklearn.feature_selection import SelectKBest, SelectPercentile
 from sklearn.linear_model import LogisticRegression
 from sklearn.model_selection import GridSearchCV

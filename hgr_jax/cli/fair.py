@@ -107,7 +107,7 @@ def report_training(path: Path, options: FairOptions, reading: Reading, folder: 
             partial.write_text(json.dumps(description, indent=2) + "\n", encoding="utf-8")
         after.save(folder / "model.npz")
         with atomic_write(folder / "history.csv") as partial:
-            require("pandas", "cli").concat(histories, names=["model"]).to_csv(partial)
+            require("pandas").concat(histories, names=["model"]).to_csv(partial)
         pictures = [save_picture(lambda: plot_history(after.history_), folder / "history.png")]
         if options.guarantee is not None:
             certificate = _certificate(after, options)

@@ -90,7 +90,7 @@ def _last_place(error: Exception) -> tuple[str, int]:
 
 def _run(options: argparse.Namespace) -> int:
     if options.command == "completion":  # fast, as a shell runs it when it starts
-        shtab = require("shtab", "cli")
+        shtab = require("shtab")
         print(shtab.complete(command_parser(), options.shell))
         return 0
 

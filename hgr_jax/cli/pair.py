@@ -60,7 +60,7 @@ def wine() -> dict[str, NDArray[Any]]:
 
     In another order, as that of the table is by cultivar.
     """
-    bunch = require("sklearn.datasets", "cli").load_wine()
+    bunch = require("sklearn.datasets").load_wine()
     order = np.random.default_rng(0).permutation(len(bunch.data))
     names, columns = map(str, bunch.feature_names), np.asarray(bunch.data, float)[order].T
     table: dict[str, NDArray[Any]] = dict(zip(names, columns, strict=True))

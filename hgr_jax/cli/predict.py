@@ -149,7 +149,7 @@ def _predicted_rows(fitted: Any, x: Any) -> Any:
     classes = getattr(fitted, "classes_", ())
     inputs = x[complete]
     if hasattr(fitted, "feature_names_in_"):  # else scikit-learn warns
-        inputs = require("pandas", "cli").DataFrame(inputs, columns=fitted.feature_names_in_)
+        inputs = require("pandas").DataFrame(inputs, columns=fitted.feature_names_in_)
     predicted = np.full(len(x), None if len(classes) else np.nan, object if len(classes) else float)
     probabilities = np.full((len(x), len(classes)), np.nan)
     if complete.any():
@@ -162,4 +162,4 @@ def _predicted_rows(fitted: Any, x: Any) -> Any:
     columns: dict[str, Any] = {"prediction": predicted}
     for label, probability in zip(classes, probabilities.T, strict=True):
         columns[f"probability of {label}"] = probability
-    return require("pandas", "cli").DataFrame(columns)
+    return require("pandas").DataFrame(columns)

@@ -14,6 +14,7 @@ from __future__ import annotations
 import dataclasses
 import enum
 import functools
+import importlib
 import statistics
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, ClassVar, TypeVar, cast
@@ -26,7 +27,6 @@ from jax.typing import DTypeLike
 from numpy.typing import ArrayLike
 
 from hgr_jax._checks import as_given, as_pair, as_real_array, as_weights, check_level
-from hgr_jax._optional import require
 from hgr_jax._texts import html_table
 from hgr_jax.core.canonical import PreparedPair, Residuals, Solution, Transformation
 from hgr_jax.core.formulas import formula
@@ -329,7 +329,9 @@ class KBFit(ShownFit, TransformedPair):
         """
         check_single(np.shape(self.correlation))
         # Imported by name, as plotting is in a layer above.
-        figure: Figure = require("hgr_jax.plotting", "plot").plot_fit(self, a, b, names=names)
+        figure: Figure = importlib.import_module("hgr_jax.plotting").plot_fit(
+            self, a, b, names=names
+        )
         return figure
 
 

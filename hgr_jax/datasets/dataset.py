@@ -73,7 +73,7 @@ class Dataset:
           ImportError: without pandas, naming the command that installs it.
         """
         columns = [*self.features, self.target]
-        frame = require("pandas", "data").DataFrame
+        frame = require("pandas").DataFrame
         return frame(np.column_stack([self.x, self.y]), columns=columns)
 
 

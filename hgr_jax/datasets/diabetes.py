@@ -34,7 +34,7 @@ def load_diabetes() -> Dataset:
       >>> data["age"][:3]
       array([59., 48., 72.])
     """
-    table = require("sklearn.datasets", "data").load_diabetes(scaled=False)
+    table = require("sklearn.datasets").load_diabetes(scaled=False)
     x, y = (np.asarray(part, dtype=np.float64) for part in (table.data, table.target))
     columns = dict(zip(table.feature_names, x.T, strict=True)) | {"progression": y}
     return from_columns(

@@ -73,7 +73,7 @@ def fetch(
         path = Path(place).expanduser() / file.name
         if _is_in_folder(path, file):
             return path
-    pooch = require("pooch", "data")
+    pooch = require("pooch")
     cache = Path(pooch.os_cache("hgr_jax") if cache is None else cache).expanduser()
     path = cache / file.name
     try:
@@ -134,7 +134,7 @@ def _is_in_cache(path: Path, file: PublishedFile) -> bool:
 def _download(file: PublishedFile, url: str, place: str | Path | None, *, progress: bool) -> bytes:
     """Return the contents in memory, so that no file exists before its checksum is verified."""
     if progress:
-        require("tqdm", "cli")
+        require("tqdm")
     absent = "" if place is None else f" It is not in {printable(str(place))} either."
     advice = (
         f"{absent} Try again later; or get the file of {file.url} another way and name its folder"
@@ -142,7 +142,7 @@ def _download(file: PublishedFile, url: str, place: str | Path | None, *, progre
     )
     body = io.BytesIO()
     try:
-        require("pooch", "data").HTTPDownloader(progressbar=progress)(url, body, None)
+        require("pooch").HTTPDownloader(progressbar=progress)(url, body, None)
     except (OSError, ValueError) as error:
         raise DatasetError(
             f"cannot download {file.name} from {printable(url)}: {_reason(error)}.{advice}"

@@ -13,7 +13,7 @@ Modules, each of which imports from those above it:
 - `training`: the compiled steps and `FairTrainer`
 - `certificate`: bounds on rows held back, and the search for a model that has one
 - `report`: score and dependence of a model
-- `estimators`, `postprocessor`: for scikit-learn (the extra ``fairness``)
+- `estimators`, `postprocessor`: for scikit-learn (the extra ``cli``)
 """
 
 import importlib

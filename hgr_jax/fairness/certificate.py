@@ -112,7 +112,7 @@ class Certificate:
 
         if not self.candidates:
             raise ValueError("the certificate is of one model: there are no candidates to draw.")
-        drawing = require("matplotlib.figure", "plot")
+        drawing = require("matplotlib.figure")
         figure: Figure = drawing.Figure(figsize=(6, 3.6), layout="constrained")
         axes = figure.subplots()
         settings, steps, values, bounds, accepted = np.array(
@@ -501,7 +501,7 @@ def fit_certified(
 
     accepted = None
     try:
-        with progress_bar(progress, count, unit="candidate", extra="fairness") as advance:
+        with progress_bar(progress, count, unit="candidate") as advance:
             accepted, certificates = last_accepted(candidates(advance), bounds)
     finally:
         trainer.penalties = penalties

@@ -109,7 +109,7 @@ class TrainingData:
 
     def take(self, rows: NDArray[np.intp]) -> Self:
         """Return the rows at these positions."""
-        safe = require("sklearn.utils", "fairness")._safe_indexing
+        safe = require("sklearn.utils")._safe_indexing
 
         def taken(values: Any) -> Any:
             return None if values is None else safe(values, rows)
@@ -431,7 +431,7 @@ def split_rows(
     rows: NDArray[np.intp], share: float, seed: int, labels: Any = None
 ) -> tuple[NDArray[np.intp], NDArray[np.intp]]:
     """Split positions of rows at random; the second part gets a ``share`` of each label."""
-    split = require("sklearn.model_selection", "fairness").train_test_split
+    split = require("sklearn.model_selection").train_test_split
     try:
         first, second = split(rows, test_size=share, random_state=seed, stratify=labels)
     except ValueError as error:

@@ -44,12 +44,12 @@ from hgr_jax.fairness.report import penalty_value, predict_and_encode, score_of
 from hgr_jax.fairness.statistics import HGR, KB, SK, Neural, Total
 from hgr_jax.fairness.training import FairTrainer, TrainingError
 
-base = require("sklearn.base", "fairness")
-validation = require("sklearn.utils.validation", "fairness")
-sklearn_utils = require("sklearn.utils", "fairness")
-multiclass = require("sklearn.utils.multiclass", "fairness")
-routing = require("sklearn.utils.metadata_routing", "fairness")
-ConvergenceWarning = require("sklearn.exceptions", "fairness").ConvergenceWarning
+base = require("sklearn.base")
+validation = require("sklearn.utils.validation")
+sklearn_utils = require("sklearn.utils")
+multiclass = require("sklearn.utils.multiclass")
+routing = require("sklearn.utils.metadata_routing")
+ConvergenceWarning = require("sklearn.exceptions").ConvergenceWarning
 
 DIVERGED = 2.0
 """Ratio of the last loss to the first above which a training counts as diverged."""

@@ -129,7 +129,7 @@ class History:
         if which not in ("evaluations", "steps"):
             raise ValueError(f"which must be 'evaluations' or 'steps'; got {which!r}.")
         columns = self.evaluations if which == "evaluations" else self.steps
-        frame = require("pandas", "fairness").DataFrame(dict(columns))
+        frame = require("pandas").DataFrame(dict(columns))
         return frame.set_index("step")
 
     def __repr__(self) -> str:

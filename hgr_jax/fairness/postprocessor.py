@@ -1,4 +1,4 @@
-"""Move any model's predictions until they depend little on an attribute (extra ``fairness``)."""
+"""Move any model's predictions until they depend little on an attribute (extra ``cli``)."""
 
 from __future__ import annotations
 
@@ -19,9 +19,9 @@ from hgr_jax.fairness.penalties import Penalty, as_penalties
 from hgr_jax.fairness.report import one_per_row, penalty_value
 from hgr_jax.fairness.statistics import name_of
 
-metaestimators = require("sklearn.utils.metaestimators", "fairness")
-metrics = require("sklearn.metrics", "fairness")
-selection = require("sklearn.model_selection", "fairness")
+metaestimators = require("sklearn.utils.metaestimators")
+metrics = require("sklearn.metrics")
+selection = require("sklearn.model_selection")
 
 Vector = NDArray[np.float64]
 

@@ -95,7 +95,7 @@ class FairnessReport:
         Raises:
           ImportError: without pandas, naming the command that installs it.
         """
-        return require("pandas", "fairness").DataFrame(self.figures).T
+        return require("pandas").DataFrame(self.figures).T
 
     def plot(self) -> Figure:
         """Draw prediction against attribute with f and g, one row of panels a model.
@@ -257,6 +257,8 @@ def _dependence(
         if len(z) > 2 and np.ptp(z) > 0 < np.ptp(prediction):
             # SciPy calls numbers that differ in late digits constant: count from the first one.
             shifted = z - z[0], prediction - prediction[0]
-            result = require("scipy.stats", "fairness").pearsonr(*shifted)
+            from scipy import stats  # loads slowly
+
+            result = stats.pearsonr(*shifted)
             figures |= {"pearson": float(result.statistic), "pearson_p": float(result.pvalue)}
     return figures | {"didi": _didi(prediction, z, bins)}

@@ -466,7 +466,7 @@ class FairTrainer:
           patience: number of evaluations on ``validation`` without improvement after which to stop
             and go back to the best network: with the smallest excess of ``held_out_NAME`` in the
             history over a threshold, and among equals with the highest score.
-          progress: show a bar (the extra ``fairness``).
+          progress: show a bar (the extra ``cli``).
           checkpoint: a file for the state of the training at every evaluation.  If it exists, the
             training continues from it, with the same result bit for bit; data and settings must be
             the same (optimisers cannot be compared).
@@ -501,7 +501,7 @@ class FairTrainer:
         done, logger = int(self.state.step), self.logger
         ends = [*range((done // evaluate_every + 1) * evaluate_every, steps, evaluate_every), steps]
         padded_rows = rows if self._size(rows) is None else padded(rows)
-        with progress_bar(progress, max(steps, done), unit="step", extra="fairness") as advance:
+        with progress_bar(progress, max(steps, done), unit="step") as advance:
             advance(done)
             for end in ends if done < steps else []:
                 if patience is not None and self._best and self._best.waited >= patience:

@@ -200,7 +200,7 @@ class DaskTable:
 
     def __init__(self, table: Any) -> None:
         """Take a frame, or an array ``(n, p)``, whose blocks are rechunked to all columns."""
-        self._dask = require("dask", "dask")
+        self._dask = require("dask")
         if hasattr(table, "npartitions") and hasattr(table, "columns"):
             self.name = "the Dask data frame"
             self._parts = list(table.to_delayed())
@@ -247,7 +247,7 @@ class SparkTable:
 
     def __init__(self, frame: Any) -> None:
         """Take a frame."""
-        require("pyspark", "spark")
+        require("pyspark")
         self._frame, self._count = frame, 1
 
     def each(self, function: PartFunction) -> list[Any]:
@@ -259,7 +259,7 @@ class SparkTable:
 
     def total(self, function: PartFunction, join: Join) -> Any:
         """Return the results of all parts, joined in order: neighbours on the executors first."""
-        functions = require("pyspark.sql.functions", "spark")
+        functions = require("pyspark.sql.functions")
         results = self._frame.mapInArrow(functools.partial(_of_spark_part, function), SPARK_SCHEMA)
         size = max(1, math.isqrt(self._count))
         groups = results.groupBy(functions.floor(functions.col("part") / size).alias("group"))
@@ -274,7 +274,7 @@ class SparkTable:
 
 
 def _of_spark_part(function: PartFunction, batches: Iterator[Any]) -> Iterator[Any]:
-    pa, context = arrow(), require("pyspark", "spark").TaskContext.get()
+    pa, context = arrow(), require("pyspark").TaskContext.get()
     part = 0 if context is None else context.partitionId()
     result = function((pa.Table.from_batches([batch]) for batch in batches), part)
     yield pa.RecordBatch.from_pylist([_spark_row(part, result)], schema=_spark_schema())

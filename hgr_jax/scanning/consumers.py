@@ -275,7 +275,7 @@ class _Search:
         done = self._resumed(path, fingerprint)
         saved = time.monotonic()
         with progress_bar(
-            self.shown, self.pairs, unit="pair", extra="table", label="pairs", leave=False
+            self.shown, self.pairs, unit="pair", label="pairs", leave=False
         ) as advance:
             advance(sum(self.counts[:done]))
             for log_p, square in self._tested(done):

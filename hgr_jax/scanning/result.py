@@ -83,7 +83,8 @@ def clustered_columns(correlation: Floats) -> Integers:
     used = np.flatnonzero(np.isfinite(np.diagonal(correlation)))
     if len(used) < 3:
         return used
-    hierarchy = require("scipy.cluster.hierarchy", "table")
+    from scipy.cluster import hierarchy  # loads SciPy's optimisers
+
     apart = 1 - np.nan_to_num(correlation[np.ix_(used, used)])
     first, second = np.triu_indices(len(used), 1)
     tree = hierarchy.linkage(np.maximum(apart[first, second], 0), "average")
@@ -98,8 +99,8 @@ PANDAS_LIKE = ("pandas", "modin", "cudf")
 
 def as_rows(columns: Mapping[str, NDArray[Any]], library: str) -> Any:
     """Return columns as a data frame of a library."""
-    narwhals = require("narwhals.stable.v2", "table")
-    require(library, "table")
+    narwhals = require("narwhals.stable.v2")
+    require(library)
     data = {
         name: values.tolist() if values.dtype == object else values
         for name, values in columns.items()
@@ -110,7 +111,7 @@ def as_rows(columns: Mapping[str, NDArray[Any]], library: str) -> Any:
 def as_square(matrix: NDArray[Any], names: Sequence[str], library: str) -> Any:
     """Return a matrix as a data frame with names on both sides."""
     if library in PANDAS_LIKE:
-        frames = require(library, "table")
+        frames = require(library)
         return frames.DataFrame(matrix, index=list(names), columns=list(names))
     label = unique_names([*names, "column"])[-1]
     columns = {label: np.array([*names, None], object)[:-1]}

@@ -68,7 +68,7 @@ def _is_named(table: Any) -> bool:
 
 def _native(table: Any) -> Any:
     """Return a data frame as one of narwhals."""
-    return require("narwhals.stable.v2", "table").from_native(table, eager_only=True)
+    return require("narwhals.stable.v2").from_native(table, eager_only=True)
 
 
 def _names_in(table: Any) -> list[Any]:

@@ -64,7 +64,7 @@ def examine(table: Table) -> Examined:
     columns, request, count = table.columns, table.request, len(table.pairs)
     skipped = skipped_columns(columns, request)
     shown = request.execution.progress
-    bar = functools.partial(progress_bar, shown, count, unit="pair", extra="table", leave=False)
+    bar = functools.partial(progress_bar, shown, count, unit="pair", leave=False)
     with bar(label="values") as advance:
         values, well_conditioned = table.estimate(advance)
     notes = dict(columns.notes)

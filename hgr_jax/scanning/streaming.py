@@ -73,7 +73,7 @@ class BatchExecutor(Executor):
 
     def _bar(self, label: str) -> AbstractContextManager[Advance]:
         shown, rows = self.request.execution.progress, self.source.rows
-        return progress_bar(shown, rows, unit="row", extra="stream", label=label, leave=False)
+        return progress_bar(shown, rows, unit="row", label=label, leave=False)
 
     def _batches(self, kinds: Mapping[str, str], label: str) -> Iterator[tuple[str, Any]]:
         with self._bar(label) as advance:

@@ -77,7 +77,7 @@ class Frame:
             name: [text or None for text in column] if self.is_text(name) else column
             for name, column in self.columns.items()
         }
-        return require("pandas", "table").DataFrame(columns)
+        return require("pandas").DataFrame(columns)
 
     def column(self, name: str) -> NDArray[Any]:
         """Return a column; a `TableError` if there is none of that name."""
@@ -387,7 +387,7 @@ def _as_float(value: Any) -> float:
 
 def as_frame(table: Any) -> tuple[Any, list[Any]]:
     """Wrap a data frame in narwhals; return the names of its columns too, which may repeat."""
-    narwhals = require("narwhals.stable.v2", "table")
+    narwhals = require("narwhals.stable.v2")
     dependencies = narwhals.dependencies
     if dependencies.is_pandas_like_dataframe(table) and not table.columns.is_unique:
         frame = narwhals.from_native(table.set_axis(range(table.shape[1]), axis=1))
@@ -409,7 +409,7 @@ def as_frame(table: Any) -> tuple[Any, list[Any]]:
 
 def from_frame(frame: Any, position: int) -> Any:
     """Convert a column of a data frame to a NumPy array, a `Category` or an `Unusable`."""
-    narwhals = require("narwhals.stable.v2", "table")
+    narwhals = require("narwhals.stable.v2")
     series = frame[:, position]
     dtype = series.dtype
     if series.is_null().all():

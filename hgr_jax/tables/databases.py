@@ -63,7 +63,7 @@ def read_duckdb(contents: Contents, reading: Reading) -> tuple[Any, str]:
 @contextlib.contextmanager
 def open_duckdb(path: Path, shown: str, reading: Reading) -> Iterator[tuple[Any, str]]:
     """Yield the relation of the chosen table of a DuckDB database, and a note."""
-    duckdb = require("duckdb", "files")
+    duckdb = require("duckdb")
     try:
         with contextlib.closing(duckdb.connect(path, read_only=True)) as database:
             rows = database.execute(

@@ -90,8 +90,8 @@ def line_of(body: bytes, position: int) -> int:
 def arrow() -> Any:
     """Return pyarrow, with its CSV and compute modules loaded."""
     for module in ("pyarrow.csv", "pyarrow.compute"):
-        require(module, "cli")
-    return require("pyarrow", "cli")
+        require(module)
+    return require("pyarrow")
 
 
 def as_utf8(body: bytes, shown: str, encoding: str | None = None) -> tuple[bytes, str]:

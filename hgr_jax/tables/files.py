@@ -47,7 +47,7 @@ DAY_ZERO, SERIAL_DAYS = datetime.datetime(1899, 12, 30), range(10_000, 60_000)
 
 def read_arrow(body: bytes, kind: str, shown: str) -> Any:
     """Read a Parquet or Feather file as an Arrow table."""
-    reader = require("pyarrow.parquet" if kind == "Parquet" else "pyarrow.feather", "cli")
+    reader = require("pyarrow.parquet" if kind == "Parquet" else "pyarrow.feather")
     source = arrow().BufferReader(body)
     try:
         if kind == "Parquet":

@@ -244,7 +244,7 @@ def as_source(table: Any) -> Source | None:
         )
     if not hasattr(table, "__arrow_c_stream__"):
         return None
-    narwhals = require("narwhals.stable.v2", "table")
+    narwhals = require("narwhals.stable.v2")
     return None if narwhals.dependencies.is_into_dataframe(table) else _stream_source(table)
 
 
@@ -346,7 +346,7 @@ def _has_few_rows(file: Path, is_small: Callable[[int], bool]) -> bool:
     """Return whether a file has few rows, counting lines no further than needed."""
     with _explaining_part_errors(printable(str(file))):
         if file.name.lower().endswith(PARQUET):
-            with require("pyarrow.parquet", "stream").ParquetFile(file) as opened:
+            with require("pyarrow.parquet").ParquetFile(file) as opened:
                 return is_small(opened.metadata.num_rows)
         if file.name.lower().endswith((*FEATHER, *DUCKDB)):
             return False  # few rows of very many columns
@@ -368,7 +368,7 @@ def _stamp(file: Path) -> list[Any]:
 
 
 def _parquet_part(file: Path) -> Part:
-    reader = require("pyarrow.parquet", "stream")
+    reader = require("pyarrow.parquet")
     with reader.ParquetFile(file) as opened:
         kinds = kinds_of(opened.schema_arrow, printable(str(file)))
         rows = opened.metadata.num_rows
@@ -381,7 +381,7 @@ def _parquet_part(file: Path) -> Part:
 
 
 def _feather_part(file: Path) -> Part:
-    dataset = require("pyarrow.dataset", "stream").dataset(file, format="ipc")
+    dataset = require("pyarrow.dataset").dataset(file, format="ipc")
     part = _fragment_part(next(dataset.get_fragments()), dataset.schema, printable(str(file)))
     return dataclasses.replace(part, stamp=_stamp(file))
 

@@ -24,7 +24,7 @@ def read_statistics_file(
     contents: Contents, kind: str
 ) -> tuple[list[str], list[Any], list[tuple[str, str]]]:
     """Read a file of one of the `STATISTICS_FORMATS`: names, columns of objects, notes."""
-    read = getattr(require("pyreadstat", "files"), STATISTICS_FORMATS[kind])
+    read = getattr(require("pyreadstat"), STATISTICS_FORMATS[kind])
     with contents.on_disk() as path:
         try:
             columns, description = read(str(path), output_format="dict")

@@ -72,7 +72,7 @@ def sheet_rows(body: bytes, shown: str, reading: Reading) -> tuple[SheetRows, st
 
 
 def _open(body: bytes, shown: str) -> Any:
-    calamine = require("python_calamine", "excel")
+    calamine = require("python_calamine")
     _check_sizes(body, shown)
     return _calling(lambda: calamine.load_workbook(io.BytesIO(body)), shown)
 
