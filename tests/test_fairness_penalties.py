@@ -385,8 +385,8 @@ class TestHGR:
     def test_options_are_checked(self) -> None:
         with pytest.raises(ValueError, match="degrees must be at least 1"):
             HGR(0)
-        with pytest.raises(ValueError, match="needs a statistic that takes weights"):
-            Penalty("hgr", given=2)
+        with pytest.raises(ValueError, match="needs a statistic that takes given"):
+            Penalty("hgr", given="polynomials")
         assert HGR([3, 2]) == HGR((3, 2))
 
 

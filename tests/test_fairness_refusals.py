@@ -261,7 +261,7 @@ VALUE_ERRORS: list[tuple[str, Callable[[], Any]]] = [
         for measure in (when(didi, Y), when(certified, Y), when(report, Y, None, Y))
         for message, protected in (
             (r"must be one-hot, .* Give several attributes by", BOTH),
-            ("must be one attribute here; got 'u', 'v'", FRAME[["u", "v"]]),
+            ("protected must be", None),
         )
     ),
     # The score
@@ -269,7 +269,7 @@ VALUE_ERRORS: list[tuple[str, Callable[[], Any]]] = [
     ("'agee' is not a column of X; did you mean 'age'", when(score, "agee", FRAME)),
     ("names a column, but X has no column names", when(score, "age")),
     ("threshold", when(score, 0, penalty=2)),
-    ("a Penalty without given", when(score, 0, penalty=Penalty(given=3))),
+    ("penalty must be a threshold, or a Penalty", when(score, 0, penalty=Penalty(threshold=None))),
     # Post-processing
     (r"threshold must be in \(0, 1\]", when(postprocess, threshold=0.0)),
     ("neither given nor memory", when(postprocess, penalty=Penalty(given=3))),

@@ -5,7 +5,7 @@ from __future__ import annotations
 import dataclasses
 import functools
 import json
-import re
+import sys
 import textwrap
 import warnings
 from collections.abc import Mapping, Sequence
@@ -27,12 +27,13 @@ from hgr_jax.fairness import (
     HGR,
     KB,
     SK,
-    Certificate,
     FairnessReport,
     NoSolutionFound,
     Penalty,
+    model_card,
     report,
 )
+from hgr_jax.fairness.cards import certificates_of
 from hgr_jax.fairness.data import split_rows
 from hgr_jax.fairness.estimators import ConvergenceWarning
 from hgr_jax.fairness.report import penalty_value
@@ -55,6 +56,12 @@ LEGEND = """\
 kb, sk, hgr: HGR of the protected attribute and the prediction; corrected: kb with less of its
 upward bias; didi: distances of the means of five groups from the mean, summed"""
 
+GIVEN_LEGEND = """
+kb given: the largest kb within a group of rows of equal targets, or of what else is given"""
+
+UNGUARANTEED = "model.unguaranteed.npz"
+"""Name of the file of the safest model, where none has the guarantee."""
+
 CAVEAT = """\
 A small HGR is not fairness: it says nothing of errors, of harms, of decisions that are made with
 the prediction, or of attributes that are not protected here."""
@@ -67,10 +74,10 @@ def _constraint(options: FairOptions) -> Penalty:
 
 def report_training(path: Path, options: FairOptions, reading: Reading, folder: Path) -> None:
     """Train on a file without and with the constraint; save the comparison, model and pictures."""
-    needed = (options.target, options.protected)
-    for name, option in zip(needed, ("--target", "--protected"), strict=True):
+    needed = options.row_columns
+    for name in needed:
         if name in reading.drop:
-            raise TableError(f"column {name!r} is both {option} and in --drop")
+            raise TableError(f"column {name!r} is needed, and in --drop")
     if reading.columns:
         reading = dataclasses.replace(reading, columns=(*reading.columns, *needed))
     with show_step(f"reading {path}"):
@@ -82,18 +89,20 @@ def report_training(path: Path, options: FairOptions, reading: Reading, folder: 
         frame = with_missing_level(frame, needed)
     usable = usable_rows(frame, needed)
     check_numbers(usable, list(usable.columns), needed=needed)
-    problem = encode_supervised(usable, options.target, options.protected)
+    problem = encode_supervised(
+        usable, options.target, options.protected, options.given_columns, options.weights
+    )
     train, test = split(problem, options)
 
     kind = "regression" if problem.classes is None else "classification"
-    target, protected = printable(options.target), printable(options.protected)
+    target, protected = printable(options.target), printable(", ".join(options.protected))
     print(f"{frame.source}: {usable.rows} rows{_left_out(frame, usable, needed)}")
     print_messages("skipped", frame.skipped)
     print_messages("note", frame.notes)
     print(f"{kind} of {target}, protected {protected}, {len(problem.inputs)} inputs")
     print(f"{len(train.y)} training rows, {len(test.y)} validation rows", flush=True)
-    before, after = train_both(train, options)
-    comparison = _print_comparison(before, after, train, test, options)
+    before, after = train_both(train, options, folder)
+    comparisons = _print_comparison(before, after, train, test, options)
 
     description = _description(after, problem, options, frame, since) | {
         "na": list(reading.na),
@@ -106,16 +115,22 @@ def report_training(path: Path, options: FairOptions, reading: Reading, folder: 
         with atomic_write(folder / "model.json") as partial:
             partial.write_text(json.dumps(description, indent=2) + "\n", encoding="utf-8")
         after.save(folder / "model.npz")
+        with atomic_write(folder / "model.card.md") as partial:
+            text = model_card(after, comparisons, title=f"Model of {options.target}")
+            partial.write_text(text, encoding="utf-8")
         with atomic_write(folder / "history.csv") as partial:
             require("pandas").concat(histories, names=["model"]).to_csv(partial)
         pictures = [save_picture(lambda: plot_history(after.history_), folder / "history.png")]
-        if options.guarantee is not None:
-            certificate = _certificate(after, options)
+        for certificate in certificates_of(after)[:1]:
             pictures.append(save_picture(certificate.plot, folder / "certificate.png"))
-        if problem.levels is None:
+        comparison = next(iter(comparisons.values()))
+        if not problem.levels and len(problem.z) == 1:
             pictures.append(save_picture(comparison.plot, folder / "predictions.png"))
+    if options.frontier:
+        pictures.append(_print_frontier(train, test, options, folder))
     paths = {name: printable(str(folder / name)) for name in FAIR_FILES}
     print(f"model: {paths['model.npz']}, its inputs in {paths['model.json']}")
+    print(f"model card: {paths['model.card.md']}")
     print(f"history: {paths['history.csv']}")
     print("\n".join(pictures))
 
@@ -140,21 +155,21 @@ def report_training_demo(folder: Path) -> None:
     data = load_diabetes()
     # With few patients only low degrees generalise.  The demo protects bmi, as predictions depend
     # little on age, the protected column of the data set, even without a constraint.
-    options = FairOptions(data.target, "bmi", threshold=0.5, guarantee=0.95, h=2, k=2)
+    options = FairOptions(data.target, ("bmi",), threshold=0.5, guarantee=0.95, h=2, k=2)
     columns = {name: data[name] for name in (*data.features, data.target)}
     train, test = split(
         encode_supervised(Frame(data.name, columns), options.target, options.protected), options
     )
     print(
         f"\nA network that predicts {data.target} in {len(data.y)} {data.name} patients, before and"
-        f" after\nHGR of its prediction and {options.protected} is bounded by"
+        f" after\nHGR of its prediction and {options.protected[0]} is bounded by"
         f" {options.threshold} for patients like these, from {len(train.y)} of them",
         flush=True,
     )
-    before, after = train_both(train, options)
-    comparison = _print_comparison(before, after, train, test, options, shown=("validation",))
-    print(save_picture(comparison.plot, folder / "fairness.png"))
-    print(save_picture(_certificate(after, options).plot, folder / "certificate.png"))
+    before, after = train_both(train, options, folder)
+    comparisons = _print_comparison(before, after, train, test, options, shown=("validation",))
+    print(save_picture(comparisons["bmi"].plot, folder / "fairness.png"))
+    print(save_picture(after.certificate_.plot, folder / "certificate.png"))
 
 
 def split(table: SupervisedTable, options: FairOptions) -> tuple[SupervisedTable, SupervisedTable]:
@@ -168,16 +183,20 @@ def split(table: SupervisedTable, options: FairOptions) -> tuple[SupervisedTable
         is_validation[split_rows(group, count, options.seed)[1]] = True
     train, test = table.take(~is_validation), table.take(is_validation)
     for part, rows in (("training", train), ("validation", test)):
-        if len(set(rows.z)) < 2:
-            raise TableError(
-                f"protected attribute {options.protected!r} does not vary among the {part} rows:"
-                f" it is {shown(rows.z[0])} in all {len(rows.z)}"
-            )
+        for name, z in rows.z.items():
+            if len(set(z)) < 2:
+                raise TableError(
+                    f"protected attribute {name!r} does not vary among the {part} rows: it is"
+                    f" {shown(z[0])} in all {len(z)}"
+                )
     return train, test
 
 
-def train_both(train: SupervisedTable, options: FairOptions) -> tuple[Any, Any]:
-    """Train a model without the constraint, and one with it."""
+def train_both(train: SupervisedTable, options: FairOptions, folder: Path) -> tuple[Any, Any]:
+    """Train a model without the constraint, and one with it.
+
+    Where no model has the guarantee, the safest one is kept under a name that says so.
+    """
     kind = "FairMLPRegressor" if train.classes is None else "FairMLPClassifier"
     estimator = functools.partial(
         getattr(fairness, kind),
@@ -186,7 +205,8 @@ def train_both(train: SupervisedTable, options: FairOptions) -> tuple[Any, Any]:
         batch_size=options.batch_size,
         learning_rate=options.learning_rate,
         random_state=options.seed,
-        verbose=True,
+        intersections=options.intersections,
+        verbose=sys.stderr.isatty(),
     )
     models = []
     watched = Penalty(KB(options.h, options.k), threshold=None)
@@ -196,38 +216,82 @@ def train_both(train: SupervisedTable, options: FairOptions) -> tuple[Any, Any]:
             f"training {with_constraint if penalty.penalised else 'without a constraint'}",
             flush=True,
         )
-        model = estimator(penalty=penalty, guarantee=guarantee)
+        given = _given(train, options) if penalty.penalised else None
+        model = estimator(penalty=penalty, guarantee=guarantee, given=given)
         try:
             with warnings.catch_warnings():
                 warnings.simplefilter("ignore", ConvergenceWarning)  # `verdict` reports it
-                models.append(model.fit(train.x, train.y, protected=train.z))
+                models.append(model.fit(train.x, train.y, train.z, sample_weight=train.weights))
         except (ValueError, NoSolutionFound) as error:
-            # The estimators call the attribute z.
-            message = re.sub(r"\bz\b", lambda _: repr(options.protected), str(error))
-            raise TableError(printable(message)) from error
+            message = printable(str(error))
+            if isinstance(error, NoSolutionFound) and error.model is not None:
+                path = folder / UNGUARANTEED
+                error.model.save(path)
+                message += (
+                    f" The safest model is kept as {printable(str(path))}: it has no guarantee."
+                )
+            raise TableError(message) from error
     return models[0], models[1]
 
 
-def compare(before: Any, after: Any, rows: SupervisedTable, options: FairOptions) -> FairnessReport:
+def _given(rows: SupervisedTable, options: FairOptions) -> Any:
+    return rows.given or ("target" if options.given else None)
+
+
+def compare(
+    before: Any, after: Any, rows: SupervisedTable, options: FairOptions
+) -> dict[str, FairnessReport]:
     """Report score and dependence of two models; for a category, only the constrained measure."""
-    statistic = KB(options.h, options.k)
-    z = {options.protected: rows.z}
-    comparison = report(after, rows.x, rows.y, z, baseline=before, statistic=statistic)
-    figures = comparison.figures
+    measured = report(
+        after,
+        rows.x,
+        rows.y,
+        rows.z,
+        baseline=before,
+        statistic=KB(options.h, options.k),
+        given=_given(rows, options),
+        sample_weight=rows.weights,
+    )
+    reports = measured if isinstance(measured, dict) else {options.protected[0]: measured}
+    if options.intersections:
+        reports = dict([*reports.items()][-1:])
+    return {name: _with_measure(found, rows, options) for name, found in reports.items()}
+
+
+def _with_measure(
+    comparison: FairnessReport, rows: SupervisedTable, options: FairOptions
+) -> FairnessReport:
+    """Return a report with the constrained measure, of a category with no other dependence."""
+    figures = {model: dict(values) for model, values in comparison.figures.items()}
     if options.penalty == "hgr":
         for model, prediction in comparison.predictions.items():
-            value = penalty_value(_constraint(options), comparison.z, prediction)
-            figures = {**figures, model: {**figures[model], "hgr": value}}
-    if rows.levels is not None:
+            figures[model]["hgr"] = penalty_value(
+                _constraint(options), comparison.z, prediction, weights=rows.weights
+            )
+    if comparison.z.ndim == 2:
+        kept = ("score", options.penalty, *(["kb_given"] if options.given else []))
         figures = {
-            model: {name: values[name] for name in ("score", options.penalty)}
-            for model, values in figures.items()
+            model: {name: values[name] for name in kept} for model, values in figures.items()
         }
     return dataclasses.replace(comparison, figures=figures)
 
 
-def _certificate(model: Any, options: FairOptions) -> Certificate:
-    return dataclasses.replace(model.certificate_, name=options.protected)
+def _print_frontier(
+    train: SupervisedTable, test: SupervisedTable, options: FairOptions, folder: Path
+) -> str:
+    """Print how models of three kinds trade score for dependence; return what the picture is."""
+    with show_step("training models of three kinds at several thresholds"):
+        found = fairness.frontier(
+            train.x,
+            train.y,
+            train.z,
+            held_out=(test.x, test.y, test.z),
+            penalty=dataclasses.replace(_constraint(options), threshold=1.0),
+            classification=train.classes is not None,
+            random_state=options.seed,
+        )
+    print(f"\n{found}\n")
+    return save_picture(found.plot, folder / "frontier.png")
 
 
 def _print_comparison(
@@ -237,38 +301,46 @@ def _print_comparison(
     test: SupervisedTable,
     options: FairOptions,
     shown: Sequence[str] = ("training", "validation"),
-) -> FairnessReport:
-    """Print the comparison of two models, and return the one on validation rows."""
+) -> dict[str, FairnessReport]:
+    """Print the comparison of two models, and return those on validation rows by attribute."""
     parts = {"training": train, "validation": test}
     with show_step("measuring both models"):
         reports = {part: compare(before, after, rows, options) for part, rows in parts.items()}
-        conclusion = verdict(reports, options)
-    if options.guarantee is not None:
-        text = f"certificate: {printable(str(_certificate(after, options)))}"
-        conclusion += "\n" + "\n".join(textwrap.wrap(text, 100))
+        names = list(reports["validation"])
+        conclusions = [
+            verdict({part: found[name] for part, found in reports.items()}, options)
+            for name in names
+        ]
+    for certificate in certificates_of(after):
+        text = f"certificate: {printable(str(certificate))}"
+        conclusions.append("\n".join(textwrap.wrap(text, 100)))
     print()
     for part in shown:
-        print(f"{part} rows ({reports[part].rows})\n{reports[part]}\n")
-    print(f"{LEGEND}\n\n{conclusion}\n\n{CAVEAT}\n")
+        for name in names:
+            of = f", {printable(name)}" if len(names) > 1 else ""
+            found = reports[part][name]
+            print(f"{part} rows ({found.rows}){of}\n{found}\n")
+    print(LEGEND + (GIVEN_LEGEND if options.given else ""))
+    print("\n" + "\n".join(conclusions) + f"\n\n{CAVEAT}\n")
     return reports["validation"]
 
 
 def verdict(reports: Mapping[str, FairnessReport], options: FairOptions) -> str:
     """Say whether the threshold holds on training and validation rows, and what chance gives."""
+    measured = "kb_given" if options.given else options.penalty
     outcomes = []
     for part, comparison in reports.items():
-        value = comparison.figures["after"][options.penalty]
+        value = comparison.figures["after"][measured]
         holds = value <= options.threshold
         by = "" if holds else f", {value - options.threshold:.4f} above"
         outcomes.append(f"{'holds' if holds else 'does not hold'} on {part} rows ({value:.4f}{by})")
     test = reports["validation"]
-    quality = next(iter(test.figures["before"]))
+    quality, protected = next(iter(test.figures["before"])), printable(test.name)
     (was, now), (of_was, of_now) = (
-        [test.figures[model][name] for model in ("before", "after")]
-        for name in (options.penalty, quality)
+        [test.figures[model][name] for model in ("before", "after")] for name in (measured, quality)
     )
     conclusion = (
-        f"on validation rows, {options.measure} of {printable(options.protected)} and the"
+        f"on validation rows, {options.measure} of {protected} and the"
         f" prediction went from {was:.2f} to {now:.2f}, and {quality} from {of_was:.2f} to"
         f" {of_now:.2f}\nthreshold {options.threshold:g} of {options.measure}:"
         f" {', '.join(outcomes)}\n"
@@ -285,7 +357,7 @@ def verdict(reports: Mapping[str, FairnessReport], options: FairOptions) -> str:
         for _ in range(SHUFFLES)
     ]
     return (
-        f"{conclusion}with {printable(options.protected)} shuffled, so that nothing depends on it,"
+        f"{conclusion}with {protected} shuffled, so that nothing depends on it,"
         f" {test.rows} validation rows still\ngive {np.mean(chance):.2f} on average, and up to"
         f" {np.quantile(chance, 0.95):.2f} in 95 of 100 cases"
     )
@@ -312,9 +384,9 @@ def _description(
         },
         "notes": dict(frame.notes),
         "target_levels": problem.classes,
-        "protected_levels": problem.levels,
+        "protected_levels": problem.levels.get(options.protected[0])
+        if len(options.protected) == 1
+        else problem.levels,
         "settings": dataclasses.asdict(options),
-        "certificate": None
-        if options.guarantee is None
-        else dataclasses.asdict(_certificate(model, options)),
+        "certificates": [dataclasses.asdict(found) for found in certificates_of(model)],
     }

@@ -197,7 +197,9 @@ class FairOptions:
     """The options of ``hgr-jax fair``."""
 
     target: str = _required_column("what is predicted")
-    protected: str = _required_column("numbers, or text for a category")
+    protected: Sequence[str] = _required_column(
+        "numbers, or text for a category; may be given several times", action="append"
+    )
     threshold: float = _required_column("in (0, 1], of HGR", _threshold, metavar=None)
     penalty: str = _option(
         "kb",
@@ -209,6 +211,23 @@ class FairOptions:
         "confidence, as 0.95, with which the threshold is to hold on new rows",
         _share,
         metavar="LEVEL",
+    )
+    given: Sequence[str] = _columns_option(
+        "keep the dependence low within groups of rows: 'target' for those of equal targets, or a"
+        " column; may be given several times"
+    )
+    intersections: bool = _option(
+        False,
+        "constrain the combinations of all protected columns, as one",
+        action="store_true",
+    )
+    weights: str | None = _option(
+        None, "the column of observation weights, which is no input", str, metavar="COLUMN"
+    )
+    frontier: bool = _option(
+        False,
+        "also compare a network, a linear model and boosted trees at several thresholds",
+        action="store_true",
     )
     h: int = _option(5, "degree for the protected column", _degree_option)
     k: int = _option(5, "degree for the prediction", _degree_option)
@@ -229,6 +248,17 @@ class FairOptions:
         0.2, "share of the rows that is not trained on", _share, metavar="SHARE"
     )
     seed: int = _option(0, "of the split, the weights and the batches", _seed, metavar="N")
+
+    @property
+    def given_columns(self) -> tuple[str, ...]:
+        """The columns that dependence is conditional on; none for the target."""
+        return () if tuple(self.given) == ("target",) else tuple(self.given)
+
+    @property
+    def row_columns(self) -> tuple[str, ...]:
+        """The columns that a training needs beside its inputs."""
+        named = (self.target, *self.protected, *self.given_columns, self.weights)
+        return tuple(dict.fromkeys(name for name in named if name is not None))
 
     @property
     def measure(self) -> str:

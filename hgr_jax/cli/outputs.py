@@ -24,10 +24,13 @@ SCAN_FILES = ("report.html", "pairs.csv", "pairs.parquet", "scan.npz", "heat_map
 FAIR_FILES = (
     "model.npz",
     "model.json",
+    "model.card.md",
+    "model.unguaranteed.npz",
     "history.csv",
     "history.png",
     "predictions.png",
     "certificate.png",
+    "frontier.png",
 )
 WRITTEN: dict[str, Sequence[str]] = {
     "scan": SCAN_FILES,

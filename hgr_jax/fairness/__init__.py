@@ -8,7 +8,8 @@ errors, of harms, or of attributes that were not measured.
 Modules, each of which imports from those above it:
 
 - `statistics`: dependences; `penalties`: their thresholds, and the multipliers that weigh them
-- `data`: match rows by their labels, find attributes, split and encode rows
+- `columns`: what the columns of inputs mean: numbers, dates, levels, missing values
+- `data`: match rows by their labels, find attributes, cross, split and encode rows
 - `networks`: networks, tasks, the optimiser; `history`, `checkpoints`: records of a training
 - `training`: the compiled steps and `FairTrainer`
 - `certificate`: bounds on rows held back, and the search for a model that has one
@@ -19,6 +20,7 @@ Modules, each of which imports from those above it:
 import importlib
 from typing import TYPE_CHECKING, Any
 
+from hgr_jax.fairness.cards import model_card
 from hgr_jax.fairness.certificate import (
     Candidate,
     Certificate,
@@ -39,6 +41,7 @@ from hgr_jax.fairness.penalties import (
 )
 from hgr_jax.fairness.report import FairnessReport, didi, report
 from hgr_jax.fairness.statistics import HGR, KB, SK, Function, Neural, Statistic, Total
+from hgr_jax.fairness.tradeoffs import Frontier, TradeOff, frontier
 from hgr_jax.fairness.training import FairTrainer, TrainingError
 from hgr_jax.inference.intervals import corrected
 
@@ -61,6 +64,7 @@ __all__ = [
     "FairTrainer",
     "FairnessReport",
     "FairnessScorer",
+    "Frontier",
     "Function",
     "History",
     "LagrangianDual",
@@ -71,12 +75,15 @@ __all__ = [
     "Statistic",
     "Task",
     "Total",
+    "TradeOff",
     "TrainingError",
     "certify",
     "corrected",
     "didi",
     "excess",
     "fit_certified",
+    "frontier",
+    "model_card",
     "report",
     "within",
 ]

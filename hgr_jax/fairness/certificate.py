@@ -183,7 +183,12 @@ def percent(level: float) -> str:
 
 
 class NoSolutionFound(RuntimeError):  # noqa: N818
-    """No candidate is accepted; ``certificate`` is that of the first and safest one."""
+    """No candidate is accepted; ``certificate`` is that of the first and safest one.
+
+    Of an estimator, ``model`` is a fitted copy of it with this candidate, which has no guarantee.
+    """
+
+    model: Any = None
 
     def __init__(self, certificate: Certificate) -> None:
         self.certificate = certificate

@@ -57,8 +57,8 @@ class InputColumn:
                     f" {len(lacking):,} rows, for example {values.levels[0][:40]!r}: too many for a"
                     f" category, at most {most}; leave it out, or merge levels."
                 )
-            added = (MISSING_LEVEL,) if as_level and lacking.any() else ()
-            return cls(name, (*values.levels, *added))
+            added = [MISSING_LEVEL] if as_level and lacking.any() else []
+            return cls(name, tuple(sorted([*values.levels, *added])))
         first = None
         if values.dtype.kind == "M":
             first = None if np.isnat(values).all() else str(values[~np.isnat(values)].min())

@@ -197,6 +197,11 @@ class TrainingData:
                 first, second = np.concatenate([first, second[rare]]), second[~rare]
         return self.take(first), self.take(second)
 
+    def check_protected(self) -> None:
+        """Raise without any attribute."""
+        if not self.z:
+            raise ValueError("protected must be given: an attribute, or several.")
+
     @property
     def condition(self) -> tuple[str, Any]:
         """The name and values of what dependence is conditional on: what is given, or y."""
@@ -223,11 +228,19 @@ class TrainingData:
             )
         return {penalty.name: self.z[penalty.name] for penalty in penalties}
 
-    def penalties_of(self, penalties: tuple[Penalty, ...]) -> tuple[Penalty, ...]:
+    def penalties_of(
+        self, penalties: tuple[Penalty, ...], given: Any = None
+    ) -> tuple[Penalty, ...]:
         """Return penalties with the names of the attributes: a single penalty is for each of them.
 
-        A single penalty of a name of its own, or of several, keeps it.
+        A single penalty of a name of its own, or of several, keeps it.  If something is ``given``,
+        penalties that do not say how to condition on it get a way.
         """
+        if given is not None:
+            how = way_of_conditioning(self.condition[1])
+            penalties = tuple(
+                dataclasses.replace(p, given=how if p.given is None else p.given) for p in penalties
+            )
         named = [penalty.name for penalty in penalties]
         if len(penalties) == 1 and named[0] not in self.z:
             if self.by_name or named[0] == "z":
@@ -336,9 +349,9 @@ def _attributes(
     """Return the protected attributes by name, and whether a caller named them."""
     if protected is None:
         return {}, False
-    if isinstance(protected, str | int | np.integer):
+    if is_name(protected):
         return {str(protected): _column_of(x, protected, what)}, False
-    if _are_names(x, protected):
+    if are_names(x, protected):
         repeated = [name for i, name in enumerate(protected) if name in protected[:i]]
         if repeated:
             raise ValueError(f"{what} names {repeated[0]!r} twice.")
@@ -359,10 +372,15 @@ def _is_numeric(table: Any) -> bool:
     return np.asarray(table).dtype.kind in "fiub"
 
 
-def _are_names(x: Any, protected: Any) -> bool:
+def is_name(protected: Any) -> bool:
+    """Return whether this is the name or position of a column."""
+    return isinstance(protected, str | int | np.integer)
+
+
+def are_names(x: Any, protected: Any) -> bool:
     """Return whether a list holds names or positions of columns, not values of rows."""
     plain = isinstance(protected, list | tuple) and len(protected) > 0
-    if not plain or not all(isinstance(item, str | int | np.integer) for item in protected):
+    if not plain or not all(map(is_name, protected)):
         return False
     rows, columns = (*np.shape(x), 0, 0)[:2]
     return len(protected) != rows and len(protected) <= columns

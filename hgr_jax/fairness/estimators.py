@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import abc
+import copy
 import dataclasses
 import functools
 import warnings
@@ -26,7 +27,7 @@ from hgr_jax._checks import (
     check_level,
 )
 from hgr_jax._optional import require
-from hgr_jax.fairness.certificate import Certificate, fit_certified
+from hgr_jax.fairness.certificate import Certificate, NoSolutionFound, fit_certified
 from hgr_jax.fairness.columns import MISSING_CHOICES, Inputs, column_names
 from hgr_jax.fairness.data import (
     Protected,
@@ -35,7 +36,6 @@ from hgr_jax.fairness.data import (
     check_squares,
     numbers,
     standardisation,
-    way_of_conditioning,
 )
 from hgr_jax.fairness.history import History
 from hgr_jax.fairness.networks import ACTIVATIONS, decaying_adamw, initialised_mlp
@@ -91,8 +91,9 @@ _PARAMETERS = """
         evaluations on them (one every 25 steps) without improvement, and return the best model (see
         ``patience`` of `FairTrainer.fit`).
       guarantee: a confidence level as 0.95: hold back ``guarantee_fraction`` of the rows, and
-        return the last model that they certify (see `fit_certified`), or raise `NoSolutionFound`.
-        A model is returned and breaks the threshold in at most about 5% of trainings.
+        return the last model that they certify (see `fit_certified`), or raise `NoSolutionFound`,
+        whose ``model`` is the safest one.  P(a model is returned and breaks its threshold) is at
+        most about 1 - level.
       constraint_fraction: share of the rows that the network is not trained on, but whose HGR is
         kept below the threshold too (see ``constraint_rows`` of `FairTrainer.fit`).
       random_state: int, RandomState or None; the same int gives the same weights.
@@ -181,6 +182,9 @@ class FairMLP(base.BaseEstimator, abc.ABC):  # type: ignore[misc,name-defined]
             data, held = self._split(data, "guarantee_fraction", seed)
         # From all rows not held back: a column may hardly vary in fewer rows.
         self._center, self._scale = standardisation(data.x, data.weights)
+        held_back = 0 if held is None else len(held.y)
+        weighted = data.weights is not None
+        self._rows = {"rows": len(data.y), "held back": held_back, "weighted": weighted}
         targets, outputs = self._learn_targets(data.y)
         data = dataclasses.replace(data, x=self._scaled(data.x), y=targets)
         self._train(data, held, penalties, outputs, seed)
@@ -208,6 +212,12 @@ class FairMLP(base.BaseEstimator, abc.ABC):  # type: ignore[misc,name-defined]
         data = dataclasses.replace(data, x=numbers("X", x), y=np.asarray(y))
         data = data.crossed() if check_flag("intersections", self.intersections) else data
         return data.with_pooled_levels()
+
+    def described(self) -> dict[str, Any]:
+        """Return what a model card says of the training: rows, inputs, weights."""
+        validation.check_is_fitted(self, "coefs_")
+        names = list(getattr(self, "feature_names_in_", ()))
+        return {"inputs": names if self._inputs is None else self._inputs.names, **self._rows}
 
     def save(self, path: str | Path) -> None:
         """Save what the model needs to predict in one ``.npz`` file, which executes nothing.
@@ -309,12 +319,7 @@ class FairMLP(base.BaseEstimator, abc.ABC):  # type: ignore[misc,name-defined]
                 )
             return ()
         penalties = as_penalties(self.penalty, self.threshold) or (Penalty(threshold=None),)
-        if self.given is not None:
-            how = way_of_conditioning(data.condition[1])
-            penalties = tuple(
-                dataclasses.replace(p, given=how if p.given is None else p.given) for p in penalties
-            )
-        return data.penalties_of(penalties)
+        return data.penalties_of(penalties, self.given)
 
     def _check_guarantee(self, data: TrainingData) -> None:
         if not data.z or self.penalty is None:
@@ -374,7 +379,13 @@ class FairMLP(base.BaseEstimator, abc.ABC):  # type: ignore[misc,name-defined]
         else:
             fit["held_out"] = self._scaled(held.x), named(held)
             fit["level"] = check_level("guarantee", self.guarantee)
-            certificates = fit_certified(trainer, data.x, data.y, named(data), **fit)
+            try:
+                certificates = fit_certified(trainer, data.x, data.y, named(data), **fit)
+            except NoSolutionFound as error:
+                error.model = copy.copy(self)  # this estimator stays without a model
+                error.model._keep(trainer, data)
+                error.model.certificate_ = error.certificate
+                raise
         self._keep(trainer, data)
         if certificates:
             self.certificate_ = certificates[0] if len(certificates) == 1 else certificates
@@ -662,9 +673,11 @@ class FairnessScorer(base.BaseEstimator):  # type: ignore[misc,name-defined]
     value is biased upward, more so in small folds: see ``bias_corrected`` of `Penalty`.
 
     Args:
-      penalty: a threshold in (0, 1], of HGR-KB(5, 5); or a `Penalty` without ``given``.
-      protected: the name or position of a column of X; None if scikit-learn passes the attribute
-        (see its `set_score_request`).
+      penalty: a threshold in (0, 1], of HGR-KB(5, 5); a `Penalty`; or a list of these, one for each
+        of several attributes.  Of several values the largest excess counts.
+      protected: names or positions of columns of X; None if scikit-learn passes the attribute (see
+        its `set_score_request`).
+      given: what the dependence is conditional on, as ``given`` of `FairMLPRegressor`.
 
     Raises:
       TypeError, ValueError: when it scores, for arguments out of range, without an attribute, and
@@ -692,16 +705,25 @@ class FairnessScorer(base.BaseEstimator):  # type: ignore[misc,name-defined]
 
     penalty: Any
     _: dataclasses.KW_ONLY
-    protected: str | int | None = None
+    protected: Any = None
+    given: Any = None
 
     def __call__(self, estimator: Any, X: Any, y: ArrayLike, **metadata: Any) -> float:
         """Return the score, as `score` does."""
         return self.score(estimator, X, y, **metadata)
 
-    def score(self, estimator: Any, X: Any, y: ArrayLike, protected: Protected = None) -> float:
+    def score(
+        self,
+        estimator: Any,
+        X: Any,
+        y: ArrayLike,
+        protected: Protected = None,
+        sample_weight: ArrayLike | None = None,
+    ) -> float:
         """Return the score of a fitted estimator on rows ``X``, ``y``.
 
-        ``protected`` is as of `report`, in place of that of the scorer.
+        ``protected`` is as of `report`, in place of that of the scorer; ``sample_weight (n,)`` are
+        observation weights, or None.
         """
         protected = self.protected if protected is None else protected
         if protected is None:
@@ -712,16 +734,26 @@ class FairnessScorer(base.BaseEstimator):  # type: ignore[misc,name-defined]
                 " set_fit_request(protected=True) of the estimator and"
                 " set_score_request(protected=True) of the scorer."
             )
-        penalty, *others = as_penalties(self.penalty) or (Penalty(threshold=None),)
-        if others or not penalty.penalised or penalty.given is not None:
-            raise ValueError(
-                f"penalty must be a threshold, or a Penalty without given; got {self.penalty!r}."
-            )
-        data = TrainingData.of(X, y, protected)
+        penalties = as_penalties(self.penalty)
+        if not penalties or not all(penalty.penalised for penalty in penalties):
+            raise ValueError(f"penalty must be a threshold, or a Penalty; got {self.penalty!r}.")
+        data = TrainingData.of(X, y, protected, self.given, sample_weight)
         prediction, targets, kind = predict_and_encode(estimator, data.x, np.asarray(data.y))
-        value = penalty_value(penalty, attribute_numbers(*data.single()), prediction)
-        excess = value - float(np.asarray(penalty.threshold))
+        data = dataclasses.replace(data, y=targets)
+        penalties = data.penalties_of(penalties, self.given)
+        attributes = data.attributes_of(penalties)
+        excess = max(
+            penalty_value(
+                penalty,
+                attribute_numbers(penalty.name, attributes[penalty.name]),
+                prediction,
+                data.condition,
+                data.weights,
+            )
+            - float(np.asarray(penalty.threshold))
+            for penalty in penalties
+        )
         if excess > 0:
             return VIOLATION_SCORE - excess
-        score = score_of(prediction, targets, kind)[0]
+        score = score_of(prediction, targets, kind, data.weights)[0]
         return score if score >= 0 else score / (1 - score)

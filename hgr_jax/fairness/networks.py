@@ -49,10 +49,10 @@ def squared_error(output: Array, y: Array, weights: Array | None = None) -> Arra
 
 def r2(prediction: Array, y: Array, weights: Array | None = None) -> Array:
     """Return the coefficient of determination R^2; 0 where y does not vary."""
-    w = jnp.ones(()) if weights is None else weights.reshape(-1, *(1,) * (y.ndim - 1))
-    center = jnp.sum(w * y, axis=0) / jnp.sum(w * jnp.ones_like(y), axis=0)
-    residual = jnp.sum(w * jnp.square(y - prediction))
-    total = jnp.sum(w * jnp.square(y - center))
+    w = jnp.ones((y.shape[0],), y.dtype) if weights is None else weights
+    center = (w @ y) / jnp.sum(w)
+    residual = jnp.sum(w @ jnp.square(y - prediction))
+    total = jnp.sum(w @ jnp.square(y - jnp.broadcast_to(center, y.shape)))
     return jnp.where(total > 0, 1 - residual / jnp.where(total > 0, total, 1), 0)
 
 

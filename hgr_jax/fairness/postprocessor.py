@@ -3,17 +3,26 @@
 from __future__ import annotations
 
 import dataclasses
+import itertools
 import warnings
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from typing import Any, Self
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from hgr_jax._checks import check_count, check_level
+from hgr_jax._checks import check_choice, check_count, check_flag, check_level
 from hgr_jax._optional import require
 from hgr_jax.fairness.certificate import bounded, check_certifiable, last_accepted
-from hgr_jax.fairness.data import Encoding, Protected, TrainingData
+from hgr_jax.fairness.columns import MISSING_CHOICES
+from hgr_jax.fairness.data import (
+    Crossing,
+    Encoding,
+    Protected,
+    TrainingData,
+    are_names,
+    is_name,
+)
 from hgr_jax.fairness.estimators import base, multiclass, sklearn_utils, validation
 from hgr_jax.fairness.penalties import Penalty, as_penalties
 from hgr_jax.fairness.report import one_per_row, penalty_value
@@ -30,6 +39,9 @@ RESOLUTION = 1e-9
 
 STRENGTHS = tuple(i / 40 for i in range(41))
 """Strengths of a transport that are tried, in order."""
+
+ROUNDS = 2
+"""Number of times that several attributes have their turn."""
 
 Positions = NDArray[np.intp]
 
@@ -53,10 +65,17 @@ class Transport:
 
     z: Vector
     p: Vector
+    weights: Vector
     neighbors: int
 
     @classmethod
-    def learn(cls, z: NDArray[Any], p: NDArray[Any], neighbors: int | None = None) -> Transport:
+    def learn(
+        cls,
+        z: NDArray[Any],
+        p: NDArray[Any],
+        neighbors: int | None = None,
+        weights: Vector | None = None,
+    ) -> Transport:
         """Learn the map from an attribute, or one-hot columns, and out-of-fold predictions."""
         if z.ndim == 2:
             neighbors = 1
@@ -64,11 +83,12 @@ class Transport:
             neighbors = round(np.sqrt(len(z)))
         z = _as_numbers(z)
         order = np.argsort(z, kind="stable")
-        return cls(z[order], np.asarray(p, np.float64)[order], min(neighbors, len(z)))
+        w = np.ones(len(z)) if weights is None else weights
+        return cls(z[order], np.asarray(p, np.float64)[order], w[order], min(neighbors, len(z)))
 
     def __call__(self, z: NDArray[Any], p: Vector) -> Vector:
         """Return T(z, p) of each row, ``(m,)``; non-decreasing in p where z is the same."""
-        values, ranks = _midranks(self.p)
+        values, ranks = _midranks(self.p, self.weights)
         return np.interp(self.rank(z, p), ranks, values)
 
     def rank(self, z: NDArray[Any], p: Vector) -> Vector:
@@ -82,11 +102,12 @@ class Transport:
         placed, unit = np.empty(len(p)), RESOLUTION * (np.ptp(self.p) or 1.0)
         for rows in groups:
             near = slice(first[rows[0]], end[rows[0]])
-            center, slope = _regression_line(self.z[near], self.p[near])
+            weights = self.weights[near]
+            center, slope = _regression_line(self.z[near], self.p[near], weights)
             ranked = (self.p[near] - slope * (self.z[near] - center)) / unit
             # Rounded, so that predictions that are a line of the attribute have ties, not noise.
             queries = np.round((p[rows] - slope * (z[rows] - center)) / unit)
-            ranks = np.interp(queries, *_midranks(np.round(ranked)))
+            ranks = np.interp(queries, *_midranks(np.round(ranked), weights))
             width = self.z[near.stop - 1] - self.z[near.start]
             placed[rows] = 0.5 + _rank_weight(z[rows] - center, width) * (ranks - 0.5)
         return placed
@@ -114,20 +135,21 @@ def _as_numbers(z: NDArray[Any]) -> Vector:
     return np.asarray(z.argmax(axis=1) if z.ndim == 2 else z, np.float64)
 
 
-def _midranks(values: Vector) -> tuple[Vector, Vector]:
-    """Return the distinct values in order, and their midranks as shares of the rows."""
-    distinct, counts = np.unique(values, return_counts=True)
-    return distinct, (np.cumsum(counts) - counts / 2) / len(values)
+def _midranks(values: Vector, weights: Vector) -> tuple[Vector, Vector]:
+    """Return the distinct values in order, and their midranks as shares of the weights."""
+    distinct, place = np.unique(values, return_inverse=True)
+    shares = np.bincount(place, weights) / weights.sum()
+    return distinct, np.cumsum(shares) - shares / 2
 
 
-def _regression_line(z: Vector, p: Vector) -> tuple[float, float]:
+def _regression_line(z: Vector, p: Vector, weights: Vector) -> tuple[float, float]:
     """Return the mean of z and the slope of the least-squares line, 0 where z hardly varies."""
     if z[0] == z[-1]:
         return float(z[0]), 0.0
-    center = z.mean()
+    center = np.average(z, weights=weights)
     centered = z - center
-    square = centered @ centered
-    slope = centered @ p / square if square >= np.finfo(np.float64).tiny else 0.0
+    square = weights * centered @ centered
+    slope = weights * centered @ p / square if square >= np.finfo(np.float64).tiny else 0.0
     return float(center), float(slope)
 
 
@@ -159,7 +181,9 @@ class FairPostprocessor(base.MetaEstimatorMixin, base.BaseEstimator):  # type: i
     Args:
       estimator: a regressor of scikit-learn, a classifier with ``predict_proba``, or a pipeline or
         search that ends in one.
-      penalty: a `Penalty` without ``given``, a statistic, or its name: what is kept low.
+      penalty: a `Penalty` without ``given``, a statistic, or its name: what is kept low, for each
+        attribute; or a list, one for each of several.  Of several attributes, predictions are
+        transported for one after the other, twice over.
       threshold: in (0, 1]; None for that of the penalty, by default 0.2.
       guarantee: a confidence level as 0.95: hold back ``guarantee_fraction`` of the rows, bound
         strengths from 1 downward on them as by `certify`, and take the last one before a bound
@@ -167,6 +191,9 @@ class FairPostprocessor(base.MetaEstimatorMixin, base.BaseEstimator):  # type: i
         at which the sample value is at most the threshold, for out-of-fold predictions and
         transports learned on the other folds.
       guarantee_fraction: share of the rows to hold back, with ``guarantee``.
+      intersections: constrain one attribute, the combinations of all (numbers in 4 quantile bins).
+      missing: what becomes of missing targets and attributes, as of `FairMLPRegressor`; inputs are
+        the model's.
       n_neighbors: smallest number of neighbours; None for the root of the number of rows.  For a
         category the neighbours are the rows of the same level.
       cv: number of folds of shuffled rows, or another ``cv`` of scikit-learn.
@@ -175,7 +202,8 @@ class FairPostprocessor(base.MetaEstimatorMixin, base.BaseEstimator):  # type: i
     Attributes:
       strength_: t, one of 0, 1/40, ..., 1.
       estimator_: the model, fitted to all rows that are not held back.
-      transport_: the map of predictions; None without a protected attribute.
+      transport_: the map of predictions; of several attributes a tuple of maps, applied in turn;
+        None without a protected attribute.
       certificate_: with ``guarantee``, the `Certificate`; its candidates are strengths.
       classes_: the labels, of a classifier.
       n_features_in_, feature_names_in_: as everywhere in scikit-learn.
@@ -205,18 +233,29 @@ class FairPostprocessor(base.MetaEstimatorMixin, base.BaseEstimator):  # type: i
     threshold: float | None = None
     guarantee: float | None = None
     guarantee_fraction: float = 0.4
+    intersections: bool = False
+    missing: str = "raise"
     n_neighbors: int | None = None
     cv: Any = 5
     random_state: Any = None
 
-    def fit(self, X: Any, y: ArrayLike, protected: Protected = None) -> Self:
+    def fit(
+        self,
+        X: Any,
+        y: ArrayLike,
+        protected: Protected = None,
+        sample_weight: ArrayLike | None = None,
+    ) -> Self:
         """Fit the model, and learn the transport of its predictions and its strength.
 
         Args:
           X: inputs of the model, ``(n, p)``.
           y: targets ``(n,)``.
-          protected: ``(n,)`` numbers or text, or the name or position of a column of X, which
-            `predict` then finds.  Without it nothing is constrained, and a warning says so.
+          protected: ``(n,)`` numbers or text, several attributes by name, or names or positions of
+            columns of X, which `predict` then finds.  Levels of fewer than 10 rows are pooled, with
+            a warning, or refused.  Without it nothing is constrained, and a warning says so.
+          sample_weight: observation weights ``(n,)`` of the model's fit, of ranks, quantiles and
+            dependences; or None.
 
         Raises:
           ValueError, TypeError: for data that cannot be used, and parameters out of range.
@@ -224,7 +263,8 @@ class FairPostprocessor(base.MetaEstimatorMixin, base.BaseEstimator):  # type: i
         """
         for name in ("certificate_", "estimator_", "strength_", "transport_", "classes_"):
             self.__dict__.pop(name, None)  # of an earlier fit, should this one fail
-        data = TrainingData.of(X, y, protected)
+        data = TrainingData.of(X, y, protected, sample_weight=sample_weight)
+        data = data.complete(check_choice("missing", self.missing, MISSING_CHOICES), {})
         X, y = validation.validate_data(self, data.x, data.y, skip_check_array=True)
         X, y = sklearn_utils.indexable(X, y)
         data = dataclasses.replace(data, x=X, y=self._checked_targets(y))
@@ -237,55 +277,75 @@ class FairPostprocessor(base.MetaEstimatorMixin, base.BaseEstimator):  # type: i
                 UserWarning,
                 stacklevel=2,
             )
-            self.estimator_ = base.clone(self.estimator).fit(X, data.y)
+            self.estimator_ = base.clone(self.estimator).fit(X, data.y, **_weighted(data))
             self.strength_: float = 0.0
-            self.transport_: Transport | None = None
+            self.transport_: Any = None
         else:
-            self._learn_strength(data)
-            self._column = protected if isinstance(protected, str | int | np.integer) else None
+            crossed = check_flag("intersections", self.intersections)
+            self._crossing = Crossing.learn(data.z) if crossed else None
+            data = data.crossed() if crossed else data
+            self._learn_strength(data.with_pooled_levels())
+            names = is_name(protected) or are_names(data.x, protected)
+            self._columns = protected if names else None
         if _is_a_classifier(self):
             self.classes_ = self.estimator_.classes_
         return self
 
     def _learn_strength(self, data: TrainingData) -> None:
         """Fit the model, and learn the transport and its strength."""
-        name, z = data.single()
-        penalty = self._penalty(name)
-        encoder = Encoding.learn(penalty, z)
-        penalty = encoder.with_supported_degree(penalty)
+        self._encoders = [Encoding.learn(Penalty("kb", name=n), z) for n, z in data.z.items()]
         random = sklearn_utils.check_random_state(self.random_state)
         seed = int(random.randint(np.iinfo(np.int32).max))
+        penalties = self._penalties(data)
+        attributes = data.attributes_of(penalties)
+        encoders = [Encoding.learn(p, attributes[p.name]) for p in penalties]
+        penalties = tuple(
+            encoder.with_supported_degree(penalty)
+            for penalty, encoder in zip(penalties, encoders, strict=True)
+        )
+
+        def encoded(part: TrainingData) -> list[NDArray[Any]]:
+            return [encoder.encode(part.attributes_of([p])[p.name]) for p, encoder in pairs]
+
+        pairs = list(zip(penalties, encoders, strict=True))
         if self.guarantee is None:
-            encoded = encoder.encode(z)
-            model, p, folds = self._fit_model(data.x, data.y, seed)
-            transported = self._transport_folds(encoded, p, folds)
-            strength = _least_strength(penalty, encoded, p, transported)
-            transport = self._transport(encoded, p)
+            z = self._encode(data)
+            model, p, folds = self._fit_model(data, seed)
+            transported = self._transport_folds(z, p, data.weights, folds)
+            strength = _least_strength(penalties, encoded(data), p, transported, data.weights)
+            maps = self._learn_maps(z, p, data.weights)
         else:
-            check_certifiable(penalty)
+            for penalty in penalties:
+                check_certifiable(penalty)
             level = check_level("guarantee", self.guarantee)
             share, by_class = self.guarantee_fraction, _is_a_classifier(self)
             train, held = data.split("guarantee_fraction", share, seed, by_class=by_class)
-            model, p, _ = self._fit_model(train.x, train.y, seed)
-            transport = self._transport(encoder.encode(train.single()[1]), p)
-            p, encoded = self._model_output(model, held.x), encoder.encode(held.single()[1])
-            transported = transport(encoded, p)
-            strength, (self.certificate_,) = last_accepted(
-                (([strength], 0, strength) for strength in reversed(STRENGTHS)),
-                lambda t: [bounded(penalty, encoded, _mixed(p, transported, t), level)],
+            model, p, _ = self._fit_model(train, seed)
+            maps = self._learn_maps(self._encode(train), p, train.weights)
+            p = self._model_output(model, held.x)
+            transported = _apply_in_turn(maps, self._encode(held), p)
+            share_of_level = 1 - (1 - level) / len(penalties)
+            strength, certificates = last_accepted(
+                (([s] * len(penalties), 0, s) for s in reversed(STRENGTHS)),
+                lambda t: [
+                    bounded(penalty, z, _mixed(p, transported, t), share_of_level)
+                    for penalty, z in zip(penalties, encoded(held), strict=True)
+                ],
             )
-        self.estimator_, self.strength_, self.transport_ = model, strength, transport
-        self._encoder = encoder
+            self.certificate_ = certificates[0] if len(certificates) == 1 else certificates
+        self.estimator_, self.strength_ = model, strength
+        self.transport_ = maps[0] if len(maps) == 1 else maps
 
-    def _penalty(self, name: str) -> Penalty:
-        """Return the only penalty, named after the attribute."""
-        (penalty,) = as_penalties(self.penalty, self.threshold) or (Penalty(threshold=None),)
-        if not penalty.penalised or penalty.given or penalty.memory > 1:
-            raise ValueError(
-                "penalty must have a threshold, and neither given nor memory; got"
-                f" {self.penalty!r}."
-            )
-        return dataclasses.replace(penalty, name=name)
+    def _penalties(self, data: TrainingData) -> tuple[Penalty, ...]:
+        """Return the penalties, named after the attributes."""
+        penalties = as_penalties(self.penalty, self.threshold) or (Penalty(threshold=None),)
+        for penalty in penalties:
+            if not penalty.penalised or penalty.given or penalty.memory > 1:
+                raise ValueError(
+                    "penalty must have a threshold, and neither given nor memory; got"
+                    f" {self.penalty!r}."
+                )
+        return data.penalties_of(penalties)
 
     def predict(self, X: Any, protected: Protected = None) -> NDArray[Any]:
         """Return predictions ``(n,)``; of a classifier, labels.
@@ -355,31 +415,54 @@ class FairPostprocessor(base.MetaEstimatorMixin, base.BaseEstimator):  # type: i
         return y
 
     def _fit_model(
-        self, X: Any, y: NDArray[Any], seed: int
+        self, data: TrainingData, seed: int
     ) -> tuple[Any, Vector, list[tuple[Positions, Positions]]]:
         """Fit the model; return it, its out-of-fold predictions, and the folds."""
+        X, y, weighted = data.x, data.y, _weighted(data)
         classifier, splitter = _is_a_classifier(self), self.cv
         if isinstance(splitter, int | np.integer):
             kind = selection.StratifiedKFold if classifier else selection.KFold
             splitter = kind(check_count("cv", splitter, 2), shuffle=True, random_state=seed)
         folds = list(selection.check_cv(splitter, y, classifier=classifier).split(X, y))
+        method = "predict_proba" if classifier else "predict"
         output = selection.cross_val_predict(
-            self.estimator, X, y, cv=folds, method="predict_proba" if classifier else "predict"
+            self.estimator, X, y, cv=folds, method=method, params=weighted
         )
         p = one_per_row(output[:, 1] if classifier else output, len(y))
-        return base.clone(self.estimator).fit(X, y), p, folds
+        return base.clone(self.estimator).fit(X, y, **weighted), p, folds
 
-    def _transport(self, z: NDArray[Any], p: Vector) -> Transport:
-        count = self.n_neighbors
-        return Transport.learn(z, p, None if count is None else check_count("n_neighbors", count))
+    def _encode(self, data: TrainingData) -> list[NDArray[Any]]:
+        """Return the attributes of rows, encoded, in the order of the fit."""
+        if len(self._encoders) == 1 and len(data.z) == 1:
+            return [self._encoders[0].encode(data.single()[1])]
+        if lacking := [e.name for e in self._encoders if e.name not in data.z]:
+            raise ValueError(f"protected lacks {', '.join(map(repr, lacking))}, as fit had it.")
+        return [encoder.encode(data.z[encoder.name]) for encoder in self._encoders]
+
+    def _learn_maps(
+        self, attributes: Sequence[NDArray[Any]], p: Vector, weights: Vector | None
+    ) -> tuple[Transport, ...]:
+        """Learn transports for attributes in turn, each of what the one before makes of p."""
+        count, maps = self.n_neighbors, list[Transport]()
+        count = None if count is None else check_count("n_neighbors", count)
+        for z in [*attributes] * (1 if len(attributes) == 1 else ROUNDS):
+            maps.append(Transport.learn(z, p, count, weights))
+            p = maps[-1](z, p)
+        return tuple(maps)
 
     def _transport_folds(
-        self, z: NDArray[Any], p: Vector, folds: Iterable[tuple[Positions, Positions]]
+        self,
+        attributes: Sequence[NDArray[Any]],
+        p: Vector,
+        weights: Vector | None,
+        folds: Iterable[tuple[Positions, Positions]],
     ) -> Vector:
-        """Transport the predictions of each fold by the map learned on the other folds."""
+        """Transport the predictions of each fold by the maps learned on the other folds."""
         transported = np.empty_like(p)
         for others, fold in folds:
-            transported[fold] = self._transport(z[others], p[others])(z[fold], p[fold])
+            of_others = None if weights is None else weights[others]
+            maps = self._learn_maps([z[others] for z in attributes], p[others], of_others)
+            transported[fold] = _apply_in_turn(maps, [z[fold] for z in attributes], p[fold])
         return transported
 
     def _model_output(self, model: Any, X: Any) -> Vector:
@@ -397,32 +480,63 @@ class FairPostprocessor(base.MetaEstimatorMixin, base.BaseEstimator):  # type: i
         """Transport predictions of the model by the strength."""
         if self.transport_ is None:
             return p
-        data = TrainingData.of(X, None, self._column if protected is None else protected)
+        data = TrainingData.of(X, None, self._columns if protected is None else protected)
         if not data.z:
             raise ValueError(
                 "predictions need the protected attribute of their rows: give predict(X,"
                 " protected), or name a column of X in fit."
             )
-        z = self._encoder.encode(data.single()[1])
+        if self.missing == "level":
+            data = data.complete("level", {})
+        if self._crossing is not None:
+            data = dataclasses.replace(data, z=self._crossing(data.z))
+        z = self._encode(data)
         if self.strength_ == 0:
             return p
         p = np.asarray(p, np.float64)
-        return _mixed(p, self.transport_(z, p), self.strength_)
+        maps = self.transport_ if isinstance(self.transport_, tuple) else (self.transport_,)
+        return _mixed(p, _apply_in_turn(maps, z, p), self.strength_)
 
 
-def _least_strength(penalty: Penalty, z: NDArray[Any], p: Vector, transported: Vector) -> float:
-    """Return the smallest strength that keeps the threshold on these rows, or warn and return 1."""
-    value = 1.0
+def _apply_in_turn(
+    maps: Sequence[Transport], attributes: Sequence[NDArray[Any]], p: Vector
+) -> Vector:
+    """Return predictions transported by maps for attributes in turn, over and over."""
+    for transport, z in zip(maps, itertools.cycle(attributes), strict=False):
+        p = transport(z, p)
+    return p
+
+
+def _weighted(data: TrainingData) -> dict[str, Any]:
+    """Return the keyword of weights of a model's fit."""
+    return {} if data.weights is None else {"sample_weight": data.weights}
+
+
+def _least_strength(
+    penalties: Sequence[Penalty],
+    attributes: Sequence[NDArray[Any]],
+    p: Vector,
+    transported: Vector,
+    weights: Vector | None,
+) -> float:
+    """Return the smallest strength that keeps all thresholds, or warn and return 1."""
+    broken: list[tuple[Penalty, float]] = []
     for strength in STRENGTHS:
-        value = penalty_value(penalty, z, _mixed(p, transported, strength))
-        if value <= float(np.asarray(penalty.threshold)):
+        mixed, broken = _mixed(p, transported, strength), []
+        for penalty, z in zip(penalties, attributes, strict=True):
+            value = penalty_value(penalty, z, mixed, weights=weights)
+            if value > float(np.asarray(penalty.threshold)):
+                broken.append((penalty, value))
+                break
+        if not broken:
             return strength
+    penalty, value = broken[0]
     warnings.warn(
         f"no strength is enough: at 1, {name_of(penalty.statistic)} of {penalty.name} and"
         f" out-of-fold predictions is {value:.3f}, above the threshold {penalty.threshold:g}."
         " Predictions have strength 1; more rows, lower degrees h and k or a higher threshold are"
         " needed.",
         UserWarning,
-        stacklevel=3,
+        stacklevel=4,
     )
     return 1.0

@@ -13,7 +13,14 @@ from numpy.typing import ArrayLike, NDArray
 from hgr_jax._checks import check_count
 from hgr_jax._optional import require
 from hgr_jax._texts import html_table
-from hgr_jax.fairness.data import Protected, TrainingData, attribute_numbers, numbers
+from hgr_jax.fairness.data import (
+    Encoding,
+    Protected,
+    TrainingData,
+    attribute_numbers,
+    numbers,
+    way_of_conditioning,
+)
 from hgr_jax.fairness.networks import auc_or_accuracy, r2
 from hgr_jax.fairness.penalties import Penalty
 from hgr_jax.fairness.statistics import KB, SK
@@ -25,7 +32,13 @@ LARGEST_DECIMAL = 1e7
 """Size from which figures in a table have an exponent."""
 
 
-def didi(prediction: ArrayLike, protected: Protected, *, bins: int = 5) -> float:
+def didi(
+    prediction: ArrayLike,
+    protected: Protected,
+    *,
+    bins: int = 5,
+    sample_weight: ArrayLike | None = None,
+) -> Any:
     """Return the disparate impact discrimination index: distances of group means from the mean.
 
         DIDI = sum over groups v of | mean(prediction) - mean(prediction where z in v) |
@@ -33,12 +46,16 @@ def didi(prediction: ArrayLike, protected: Protected, *, bins: int = 5) -> float
     Args:
       prediction: ``(n,)`` numbers; the result is in their unit.
       protected: ``(n,)``, or one-hot ``(n, c)``. Text, or numbers of no more than ``bins`` values,
-        are groups; other numbers are cut at their quantiles.  Rows of pandas objects are matched
-        by their labels.
+        are groups; other numbers are cut at their quantiles.  Or several attributes, a frame or a
+        mapping.  Rows of pandas objects are matched by their labels.
       bins: number of quantile groups.
+      sample_weight: observation weights ``(n,)`` of the means, or None.
+
+    Returns:
+      A float; of several attributes a dict by name.
 
     Raises:
-      TypeError, ValueError: for other shapes, or values that are not finite.
+      TypeError, ValueError: for other shapes, or values that are missing or not finite.
 
     Source: Aghaei, Azizi & Vayanos, "Learning optimal and fair decision trees for
     non-discriminative decision-making" (2019).
@@ -48,22 +65,32 @@ def didi(prediction: ArrayLike, protected: Protected, *, bins: int = 5) -> float
       >>> didi([0.0, 0.0, 1.0, 1.0], ["a", "a", "b", "b"])
       1.0
     """
-    data = TrainingData.of(prediction, None, protected)
+    data = TrainingData.of(prediction, None, protected, sample_weight=sample_weight)
+    data.check_protected()
     prediction = numbers("prediction", data.x)
     if prediction.ndim != 1 or not len(prediction):
         raise ValueError(f"prediction must have shape (n,), n >= 1; got {prediction.shape}.")
     bins = check_count("bins", bins, least=2)
-    return _didi(prediction, attribute_numbers(*data.single()), bins)
+    found = {
+        name: _didi(prediction, attribute_numbers(name, z), bins, data.weights)
+        for name, z in data.z.items()
+    }
+    return found if len(found) > 1 else found[next(iter(data.z))]
 
 
-def _didi(prediction: NDArray[Any], z: NDArray[Any], bins: int) -> float:
+def _didi(
+    prediction: NDArray[Any], z: NDArray[Any], bins: int, weights: NDArray[Any] | None
+) -> float:
     """Return `didi` of an attribute as numbers, or one-hot."""
     codes = z.argmax(axis=1) if z.ndim == 2 else np.unique(z, return_inverse=True)[1]
     if z.ndim == 1 and codes.max() >= bins:
         edges = np.unique(np.quantile(z, np.arange(1, bins) / bins))
         codes = np.searchsorted(edges, z, side="right")
-    means = [prediction[codes == code].mean() for code in np.unique(codes)]
-    return float(np.abs(np.array(means) - prediction.mean()).sum())
+    w = np.ones(len(z)) if weights is None else weights
+    means = [
+        np.average(prediction[codes == code], weights=w[codes == code]) for code in np.unique(codes)
+    ]
+    return float(np.abs(np.array(means) - np.average(prediction, weights=w)).sum())
 
 
 @dataclasses.dataclass(frozen=True, repr=False)
@@ -72,8 +99,9 @@ class FairnessReport:
 
     Attributes:
       figures: by model: ``score``, ``kb`` and ``sk`` (HGR-KB, HGR-SK), ``kb_corrected`` (with less
-        of its upward bias), ``pearson`` with its two-sided p-value ``pearson_p`` (not for a
-        category), and `didi`.
+        of its upward bias), ``kb_given`` (the largest HGR-KB within the groups of what is given),
+        ``pearson`` with its two-sided p-value ``pearson_p`` (not for a category; no p-value with
+        weights), and `didi`.
       score_name: ``"R2"``, or ``"AUC"`` where y has two classes.
       rows: number of rows.
       statistic: the HGR-KB of the figures.
@@ -112,7 +140,7 @@ class FairnessReport:
         return plot_predictions(self.z, self.predictions, name=self.name, h=h, k=k)
 
     def __str__(self) -> str:
-        heads, rows = self._table()
+        heads, rows = self.table()
         width = max(len(name) for name, *_ in rows)
         lines = [" " * width + "".join(f"  {head:>9}" for head in heads)]
         lines += [f"{n:<{width}}" + "".join(f"  {c:>9}" for c in cells) for n, *cells in rows]
@@ -123,16 +151,21 @@ class FairnessReport:
 
     def _repr_html_(self) -> str:
         """Return the figures as a small table, for notebooks."""
-        heads, rows = self._table()
+        heads, rows = self.table()
         return html_table(self._title(), ("", *heads), rows)
 
     def _title(self) -> str:
         return f"FairnessReport of {self.name!r}, {self.rows:,} rows"
 
-    def _table(self) -> tuple[list[str], list[list[str]]]:
+    def table(self) -> tuple[list[str], list[list[str]]]:
         """Return heads of the figures, and a row for each model that starts with its name."""
         columns = list(next(iter(self.figures.values())))
-        heads = {"score": self.score_name, "kb_corrected": "corrected", "pearson_p": "p-value"}
+        heads = {
+            "score": self.score_name,
+            "kb_corrected": "corrected",
+            "kb_given": "kb given",
+            "pearson_p": "p-value",
+        }
         rows = [
             [name, *(_as_cell(column, of[column]) for column in columns)]
             for name, of in self.figures.items()
@@ -155,7 +188,9 @@ def report(
     baseline: Any = None,
     statistic: KB = KB(5, 5),  # noqa: B008 - frozen
     bins: int = 5,
-) -> FairnessReport:
+    given: Any = None,
+    sample_weight: ArrayLike | None = None,
+) -> Any:
     """Report score and dependence of a model on some rows, and beside a baseline.
 
     Args:
@@ -163,14 +198,22 @@ def report(
         or predictions ``(n,)``.
       X: inputs of the model.
       y: targets ``(n,)``.
-      protected: the attribute ``(n,)``, numbers or text; one-hot ``(n, c)``; or the name or the
-        position of a column of X.  Rows of pandas objects are matched by their labels.
+      protected: the attribute ``(n,)``, numbers or text; one-hot ``(n, c)``; the name or the
+        position of a column of X; or several attributes: names, a frame or a mapping.  Rows of
+        pandas objects are matched by their labels.
       baseline: another model, for instance one trained without the constraint; or None.
       statistic: the HGR-KB that is reported, static; HGR-SK has its degree of the prediction.
       bins: as of `didi`.
+      given: ``"target"``, or columns of X, to report ``kb_given`` too, as ``given`` of
+        `FairMLPRegressor`.
+      sample_weight: observation weights ``(n,)`` of all figures, or None.
+
+    Returns:
+      A `FairnessReport`; of several attributes a dict of them by name, and a last one of their
+      combinations (numbers in 4 quantile bins).
 
     Raises:
-      TypeError, ValueError: for other shapes, or values that are not finite.
+      TypeError, ValueError: for other shapes, or values that are missing or not finite.
 
     Example:
       >>> import numpy as np
@@ -180,17 +223,31 @@ def report(
       >>> print(f"{found.figures['model']['kb']:.3f} {found.figures['model']['pearson']:.3f}")
       1.000 0.000
     """
-    data = TrainingData.of(X, y, protected)
-    name, z = data.single()
-    z, targets = attribute_numbers(name, z), np.asarray(data.y)
+    data = TrainingData.of(X, y, protected, given, sample_weight)
+    data.check_protected()
     models = {"model": model} if baseline is None else {"before": baseline, "after": model}
-    figures, predictions, score_name = {}, {}, ""
+    scores, predictions, score_name = {}, {}, ""
     for title, one in models.items():
-        prediction, labels, kind = predict_and_encode(one, data.x, targets)
-        score, score_name = score_of(prediction, labels, kind)
-        predictions[title] = prediction
-        figures[title] = {"score": score, **_dependence(z, prediction, statistic, bins)}
-    return FairnessReport(figures, score_name, len(z), statistic, name, z, predictions)
+        prediction, targets, kind = predict_and_encode(one, data.x, np.asarray(data.y))
+        score, score_name = score_of(prediction, targets, kind, data.weights)
+        scores[title], predictions[title] = score, prediction
+    condition = None
+    if given is not None:
+        name, values = data.condition
+        condition = name, targets if name == "y" and not data.given else values
+
+    def of_attribute(name: str, z: NDArray[Any]) -> FairnessReport:
+        z = attribute_numbers(name, z)
+        measured = _Measured(name, z, condition, data.weights)
+        figures = {
+            title: {"score": scores[title], **measured.figures(prediction, statistic, bins)}
+            for title, prediction in predictions.items()
+        }
+        return FairnessReport(figures, score_name, len(z), statistic, name, z, predictions)
+
+    attributes = {**data.z, **(data.crossed().z if len(data.z) > 1 else {})}
+    reports = {name: of_attribute(name, z) for name, z in attributes.items()}
+    return reports if len(reports) > 1 else reports[next(iter(data.z))]
 
 
 def predict_and_encode(
@@ -228,37 +285,80 @@ def one_per_row(output: Any, rows: int) -> NDArray[np.float64]:
     return prediction
 
 
-def score_of(prediction: NDArray[Any], y: NDArray[Any], kind: str) -> tuple[float, str]:
+def score_of(
+    prediction: NDArray[Any], y: NDArray[Any], kind: str, weights: NDArray[Any] | None = None
+) -> tuple[float, str]:
     """Return the score of the results of `predict_and_encode`, and its name."""
     with jax.enable_x64(True):
         score = auc_or_accuracy if kind == "classification" else r2
-        value = score(jax.device_put(prediction), jax.device_put(y))
+        weighted = {} if weights is None else {"weights": jax.device_put(weights)}
+        value = score(jax.device_put(prediction), jax.device_put(y), **weighted)
     return float(value), "AUC" if kind == "classification" else "R2"
 
 
-def penalty_value(penalty: Penalty, z: NDArray[Any], prediction: NDArray[Any]) -> float:
-    """Return the value of a penalty on a prediction ``(n,)``, in double precision."""
+def penalty_value(
+    penalty: Penalty,
+    z: NDArray[Any],
+    prediction: NDArray[Any],
+    condition: tuple[str, Any] | None = None,
+    weights: NDArray[Any] | None = None,
+) -> float:
+    """Return the largest value of a penalty on a prediction ``(n,)``, in double precision.
+
+    ``z`` is an attribute as numbers or one-hot; ``condition`` has the name and values of what a
+    penalty with ``given`` is conditional on.
+    """
+    group, groups = None, 1
+    if penalty.given is not None and condition is not None:
+        encoding = Encoding.learn(penalty, z, condition)
+        groups, labels = encoding.groups, encoding.group(condition[1])
+        group = numbers(*condition) if labels is None else labels.astype(np.int64)
     with jax.enable_x64(True):
         a, b = jax.device_put(z), jax.device_put(prediction)
-        return float(penalty.values(penalty.init(a, b), a, b)[0][0])
+        c, w = (None if x is None else jax.device_put(x) for x in (group, weights))
+        values, _ = penalty.values(penalty.init(a, b), a, b, c, groups, w)
+        return float(values.max())
 
 
-def _dependence(
-    z: NDArray[Any], prediction: NDArray[Any], statistic: KB, bins: int
-) -> dict[str, float]:
-    penalties = {
-        "kb": Penalty(statistic),
-        "kb_corrected": Penalty(statistic, bias_corrected=True),
-        "sk": Penalty(SK(statistic.k)),
-    }
-    figures = {name: penalty_value(penalty, z, prediction) for name, penalty in penalties.items()}
-    if z.ndim == 1:
-        figures |= {"pearson": 0.0, "pearson_p": 1.0}
-        if len(z) > 2 and np.ptp(z) > 0 < np.ptp(prediction):
-            # SciPy calls numbers that differ in late digits constant: count from the first one.
-            shifted = z - z[0], prediction - prediction[0]
-            from scipy import stats  # loads slowly
+@dataclasses.dataclass(frozen=True)
+class _Measured:
+    """An attribute as numbers, what is given with its name, and weights."""
 
-            result = stats.pearsonr(*shifted)
-            figures |= {"pearson": float(result.statistic), "pearson_p": float(result.pvalue)}
-    return figures | {"didi": _didi(prediction, z, bins)}
+    name: str
+    z: NDArray[Any]
+    condition: tuple[str, Any] | None
+    weights: NDArray[Any] | None
+
+    def figures(self, prediction: NDArray[Any], statistic: KB, bins: int) -> dict[str, float]:
+        """Return the dependences of a prediction, by the names of `FairnessReport.figures`."""
+        z, weights = self.z, self.weights
+        penalties = {
+            "kb": Penalty(statistic),
+            "kb_corrected": Penalty(statistic, bias_corrected=True),
+            "sk": Penalty(SK(statistic.k)),
+        }
+        found = {
+            name: penalty_value(penalty, z, prediction, weights=weights)
+            for name, penalty in penalties.items()
+        }
+        if self.condition is not None:
+            how = way_of_conditioning(self.condition[1])
+            penalty = Penalty(statistic, given=how, name=self.name)
+            found["kb_given"] = penalty_value(penalty, z, prediction, self.condition, weights)
+        if z.ndim == 1 and weights is not None:
+            found["pearson"] = _weighted_correlation(z, prediction, weights)
+        elif z.ndim == 1:
+            found |= {"pearson": 0.0, "pearson_p": 1.0}
+            if len(z) > 2 and np.ptp(z) > 0 < np.ptp(prediction):
+                # SciPy calls numbers that differ in late digits constant: count from the first one.
+                shifted = z - z[0], prediction - prediction[0]
+                result = require("scipy.stats").pearsonr(*shifted)
+                found |= {"pearson": float(result.statistic), "pearson_p": float(result.pvalue)}
+        return found | {"didi": _didi(prediction, z, bins, weights)}
+
+
+def _weighted_correlation(a: NDArray[Any], b: NDArray[Any], weights: NDArray[Any]) -> float:
+    """Return Pearson's correlation with weights, 0 of a constant."""
+    a, b = (x - np.average(x, weights=weights) for x in (a, b))
+    scale = np.sqrt(np.average(a**2, weights=weights) * np.average(b**2, weights=weights))
+    return float(np.average(a * b, weights=weights) / scale) if scale > 0 else 0.0

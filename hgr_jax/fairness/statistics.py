@@ -68,6 +68,11 @@ class Statistic(abc.ABC):
     partial: bool = False
 
     @property
+    def title(self) -> str:
+        """The name in tables and pictures."""
+        return str(self)
+
+    @property
     def kernels(self) -> tuple[KernelLike | None, KernelLike | None]:
         """The kernels of z and of the prediction, None for no kernel."""
         return None, None
@@ -202,6 +207,12 @@ class KB(TwoKernels):
         """Whether `value` takes given variables."""
         return self.bound is None
 
+    @property
+    def title(self) -> str:
+        """The name in tables and pictures."""
+        bound = "" if self.bound is None else f", bound at {self.bound:g}"
+        return f"HGR-KB({_shown(self.h)}, {_shown(self.k)}{bound})"
+
     def _dependence(self, z: Array, prediction: Array, h: Any, k: Any, **options: Any) -> Array:
         if self.bound is not None:
             return upper_bound(z, prediction, h, k, level=self.bound, **options)
@@ -242,6 +253,11 @@ class SK(Projection):
     def kernels(self) -> tuple[None, KernelLike]:
         """Kernels of z and of the prediction."""
         return None, self.d
+
+    @property
+    def title(self) -> str:
+        """The name in tables and pictures."""
+        return f"HGR-SK({_shown(self.d)})"
 
     def _dependence(self, z: Array, prediction: Array, h: Any, k: Any, **options: Any) -> Array:
         if z.ndim == 2:
@@ -309,6 +325,11 @@ class HGR(Statistic):
     def __post_init__(self) -> None:
         if self.degrees is not None:
             _set(self, degrees=one_or_pair("degrees", self.degrees, check_count))
+
+    @property
+    def title(self) -> str:
+        """The name in tables and pictures."""
+        return "HGR"
 
     def value(
         self, state: Any, z: Array, prediction: Array, **conditions: Array
@@ -424,11 +445,20 @@ class Function(Statistic):
         for name in ("categorical", "weighted", "partial"):
             check_flag(name, getattr(self, name))
 
+    @property
+    def title(self) -> str:
+        """The name in tables and pictures."""
+        return str(getattr(self.function, "__name__", self.function))
+
     def value(
         self, state: Any, z: Array, prediction: Array, **conditions: Array
     ) -> tuple[Array, Any]:
         """Return the dependence and the next state."""
         return as_estimate(self.function, z, prediction, conditions), state
+
+
+def _shown(kernel: KernelLike) -> str:
+    return str(getattr(kernel, "__name__", kernel))
 
 
 def _set(statistic: Statistic, **checked: Any) -> None:

@@ -427,8 +427,9 @@ def from_frame(frame: Any, position: int) -> Any:
         return _as_moments(_floats(narwhals, series.dt.total_microseconds()), "m8[us]")
     if dtype in (narwhals.Categorical, narwhals.Enum):
         texts = series.cast(narwhals.String).to_list()
-        missing = np.array([text is None for text in texts])
-        return encode_texts([text for text in texts if text is not None], missing)
+        missing = np.array([is_null(text) for text in texts], bool)  # NaN of pandas
+        present = [text for text, absent in zip(texts, missing, strict=True) if not absent]
+        return encode_texts(present, missing)
     if dtype == narwhals.String:
         return np.array(series.to_list(), dtype=object)
     if dtype == narwhals.Object or dtype == narwhals.Time:

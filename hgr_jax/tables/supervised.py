@@ -29,21 +29,32 @@ class SupervisedTable:
       x: inputs ``(n, p)``.
       inputs: for each column of ``x``, the column of the table, and the level of text or None.
       y: targets ``(n,)``: numbers, or labels in ``classes``.
-      z: protected attribute ``(n,)``: numbers, or texts in ``levels``.
+      z: protected attributes ``(n,)`` by name: numbers, or texts in ``levels``.
       classes: classes of the target, None for a regression.
-      levels: levels of a categorical protected attribute, else None.
+      levels: levels of each protected attribute that is a category.
+      given: columns that dependence is to be conditional on, by name.
+      weights: observation weights ``(n,)``, or None.
     """
 
     x: NDArray[Any]
     inputs: list[tuple[str, str | None]]
     y: NDArray[Any]
-    z: NDArray[Any]
+    z: dict[str, NDArray[Any]]
     classes: list[Any] | None
-    levels: list[str] | None
+    levels: dict[str, list[str]]
+    given: dict[str, NDArray[Any]] = dataclasses.field(default_factory=dict)
+    weights: NDArray[np.float64] | None = None
 
     def take(self, rows: NDArray[Any]) -> SupervisedTable:
         """Return the rows of a mask or of positions."""
-        return dataclasses.replace(self, x=self.x[rows], y=self.y[rows], z=self.z[rows])
+        return dataclasses.replace(
+            self,
+            x=self.x[rows],
+            y=self.y[rows],
+            z={name: column[rows] for name, column in self.z.items()},
+            given={name: column[rows] for name, column in self.given.items()},
+            weights=None if self.weights is None else self.weights[rows],
+        )
 
 
 def with_missing_level(frame: Frame, needed: Sequence[str]) -> Frame:
@@ -82,11 +93,23 @@ def usable_rows(frame: Frame, needed: Sequence[str]) -> Frame:
     return frame.take(kept)
 
 
-def encode_supervised(frame: Frame, target: str, protected: str) -> SupervisedTable:
-    """Encode a table: numbers stay as they are, text becomes an indicator of each level."""
-    if target == protected:
+def encode_supervised(
+    frame: Frame,
+    target: str,
+    protected: Sequence[str],
+    given: Sequence[str] = (),
+    weights: str | None = None,
+) -> SupervisedTable:
+    """Encode a table: numbers stay as they are, text becomes an indicator of each level.
+
+    All columns but the target and the ``weights`` are inputs.
+    """
+    roles = [("target", target), *(("protected attribute", name) for name in protected)]
+    if target in protected:
         raise TableError(f"target and protected attribute are the same column, {target!r}")
-    for role, name in (("target", target), ("protected attribute", protected)):
+    if weights in (target, *protected):
+        raise TableError(f"column {weights!r} cannot be the weights too")
+    for role, name in roles:
         column = frame.column(name)
         if len(set(column)) < 2:
             raise TableError(
@@ -94,28 +117,39 @@ def encode_supervised(frame: Frame, target: str, protected: str) -> SupervisedTa
                 " rows without a missing value"
             )
     classes = _classes(frame, target)
-    y, z = frame.column(target), frame.column(protected)
+    y = frame.column(target)
     columns: list[NDArray[Any]] = []
     inputs: list[tuple[str, str | None]] = []
-    levels: list[str] | None = None
+    levels: dict[str, list[str]] = {}
     for name, column in frame.columns.items():
-        if name == target:
+        if name in (target, weights):
             continue
         if not frame.is_text(name):
             columns.append(column)
             inputs.append((name, None))
             continue
         category = encode_texts(column)
-        _check_levels(frame, name, category.levels, needed=name == protected)
+        _check_levels(frame, name, category.levels, needed=name in protected)
         columns.extend(category.one_hot().T)
         inputs += [(name, level) for level in category.levels]
-        if name == protected:
-            levels = list(category.levels)
+        if name in protected:
+            levels[name] = list(category.levels)
     if frame.is_text(target):
         y = y.astype(np.str_)
     elif classes is not None and any(label != round(label) for label in classes):
         y, classes = y.astype(np.str_), [str(label) for label in classes]
-    return SupervisedTable(np.column_stack(columns), inputs, y, z, classes, levels)
+    if weights is not None and frame.is_text(weights):
+        raise TableError(f"column {weights!r} of weights holds text")
+    return SupervisedTable(
+        np.column_stack(columns),
+        inputs,
+        y,
+        {name: frame.column(name) for name in protected},
+        classes,
+        levels,
+        {name: frame.column(name) for name in given},
+        None if weights is None else frame.column(weights).astype(np.float64),
+    )
 
 
 def encode_inputs(
