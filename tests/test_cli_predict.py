@@ -39,8 +39,9 @@ def new_table() -> pd.DataFrame:
 
 def fair(*options: str) -> Path:
     """A model of t.csv, from few steps."""
-    settings = "--target outcome --protected age --threshold 0.9 --hidden 4 --steps 5 --h 1 --k 1"
-    assert main(["fair", "t.csv", *settings.split(), *options]) == 0
+    settings = "--target outcome --threshold 0.9 --hidden 4 --steps 5 --h 1 --k 1"
+    protected = () if "--protected" in options else ("--protected", "age")
+    assert main(["fair", "t.csv", *settings.split(), *protected, *options]) == 0
     return Path("hgr-jax-fair", "model.npz").resolve()
 
 

@@ -116,7 +116,9 @@ def report_training(path: Path, options: FairOptions, reading: Reading, folder: 
             partial.write_text(json.dumps(description, indent=2) + "\n", encoding="utf-8")
         after.save(folder / "model.npz")
         with atomic_write(folder / "model.card.md") as partial:
-            text = model_card(after, comparisons, title=f"Model of {options.target}")
+            title = f"Model of {options.target}"
+            inputs = [n if level is None else f"{n} = {level}" for n, level in problem.inputs]
+            text = model_card(after, comparisons, title=title, inputs=inputs)
             partial.write_text(text, encoding="utf-8")
         with atomic_write(folder / "history.csv") as partial:
             require("pandas").concat(histories, names=["model"]).to_csv(partial)
@@ -221,7 +223,7 @@ def train_both(train: SupervisedTable, options: FairOptions, folder: Path) -> tu
         try:
             with warnings.catch_warnings():
                 warnings.simplefilter("ignore", ConvergenceWarning)  # `verdict` reports it
-                models.append(model.fit(train.x, train.y, train.z, sample_weight=train.weights))
+                model.fit(train.x, train.y, train.z, sample_weight=train.weights)
         except (ValueError, NoSolutionFound) as error:
             message = printable(str(error))
             if isinstance(error, NoSolutionFound) and error.model is not None:
@@ -231,6 +233,8 @@ def train_both(train: SupervisedTable, options: FairOptions, folder: Path) -> tu
                     f" The safest model is kept as {printable(str(path))}: it has no guarantee."
                 )
             raise TableError(message) from error
+        # A file holds names of what was given, not its values.
+        models.append(model.set_params(given=list(options.given) or None))
     return models[0], models[1]
 
 
@@ -345,13 +349,15 @@ def verdict(reports: Mapping[str, FairnessReport], options: FairOptions) -> str:
         f" {of_now:.2f}\nthreshold {options.threshold:g} of {options.measure}:"
         f" {', '.join(outcomes)}\n"
     )
-    rng = np.random.default_rng(options.seed)
     predicted = test.predictions["after"]
     if np.ptp(predicted) == 0:
         return (
             f"{conclusion}every validation row has the same prediction, {predicted[0]:.4g}, so that"
             " nothing depends on it:\ntry a smaller --learning-rate, or a higher --threshold"
         )
+    if options.given:
+        return conclusion.rstrip()
+    rng = np.random.default_rng(options.seed)
     chance = [
         penalty_value(_constraint(options), rng.permutation(test.z), predicted)
         for _ in range(SHUFFLES)

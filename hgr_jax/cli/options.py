@@ -264,7 +264,8 @@ class FairOptions:
     def measure(self) -> str:
         """The name of the constrained measure."""
         names = {"kb": f"HGR-KB({self.h}, {self.k})", "sk": f"HGR-SK({self.k})", "hgr": "HGR"}
-        return names[self.penalty]
+        given = f" given {', '.join(map(printable, self.given))}" if self.given else ""
+        return names[self.penalty] + given
 
 
 class _Parser(argparse.ArgumentParser):

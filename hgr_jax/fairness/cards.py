@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from hgr_jax._texts import counted
@@ -19,6 +19,7 @@ def model_card(
     reports: FairnessReport | Mapping[str, FairnessReport] | None = None,
     *,
     title: str = "Model",
+    inputs: Sequence[str] | None = None,
 ) -> str:
     """Describe a fitted estimator of this package in Markdown, for its readers and auditors.
 
@@ -26,6 +27,7 @@ def model_card(
       model: a fitted `FairMLPRegressor` or `FairMLPClassifier`.
       reports: of `report`, on rows that the model was not trained on; or None.
       title: the first heading.
+      inputs: names of the inputs; None for those that the model knows.
 
     Returns:
       Sections on the model, its inputs, its training, its constraints with their certificates, its
@@ -55,7 +57,7 @@ def model_card(
                 "Observation weights": "yes" if described["weighted"] else "no",
             }
         ),
-        "Inputs": "\n".join(f"- {_text(name)}" for name in described["inputs"])
+        "Inputs": "\n".join(f"- {_text(n)}" for n in inputs or described["inputs"])
         or f"{counted(model.n_features_in_, 'column')} of an array without names",
         "Constraints": "\n".join(_constraints(model)) or "None.",
         "Certificates": "\n".join(f"- {_text(found)}" for found in certificates_of(model))
