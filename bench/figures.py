@@ -191,8 +191,52 @@ def ahead() -> str:
     return "\n".join(lines)
 
 
-def gains_over_kb(data: str, judge: str) -> dict[str, float]:
-    """Mean score above that of HGR-KB, by method, where as much is left by a measure."""
+NEUTRAL = ("dCor", "GDP", "HSIC", "DP")
+"""The judges that no method of this package penalises."""
+
+
+def hypervolumes() -> str:
+    """The table of what methods reach of score and independence together, losses first.
+
+    The hypervolume of a method is the area of (what is left, score) that its models dominate, as a
+    share of the rectangle up to what the network without a constraint has of both.
+    """
+    titles = ("data", "judged by", "ahead of HGR-KB", "HGR-KB", "behind")
+    lines = [f"| {' | '.join(titles)} |", "| --- | --- | --- | ---: | --- |"]
+    for data in FAIRNESS:
+        for judge in NEUTRAL:
+            points = points_of(data, judge)
+            corner = points.pop("none, network")[0]
+            chance = 0.5 if data == "adult" else 0.0  # its score is the AUC
+            volumes = {
+                name.removesuffix(" penalty"): hypervolume(
+                    [(left, score - chance) for left, score in each],
+                    (corner[0], corner[1] - chance),
+                )
+                for name, each in points.items()
+            }
+            ours = volumes.pop("HGR-KB")
+            ranked = sorted(volumes.items(), key=lambda item: -item[1])
+            above = [f"{name} {volume:.2f}" for name, volume in ranked if volume > ours + 0.005]
+            ahead_of_it = ", ".join(above)
+            behind = ", ".join(f"{name} {volume:.2f}" for name, volume in ranked[len(above) :])
+            cells_of_row = data, judge, ahead_of_it or "none", f"{ours:.2f}", behind or "none"
+            lines.append(f"| {' | '.join(cells_of_row)} |")
+    return "\n".join(lines)
+
+
+def hypervolume(points: Sequence[tuple[float, float]], corner: tuple[float, float]) -> float:
+    """Share of the rectangle from 0 to ``corner`` that points (left, score) dominate."""
+    area, best, place = 0.0, 0.0, 0.0
+    for left, score in sorted(points):
+        area += best * (min(left, corner[0]) - min(place, corner[0]))
+        best, place = max(best, score), left
+    area += best * (corner[0] - min(place, corner[0]))
+    return area / (corner[0] * corner[1])
+
+
+def points_of(data: str, judge: str) -> dict[str, list[tuple[float, float]]]:
+    """What is left by a measure, and the score, of the models of each method."""
     header, rows = next(tables(f"fairness {data}"))
     score, measure = header.index("score"), header.index(judge)
     points: dict[str, list[tuple[float, float]]] = {}
@@ -200,6 +244,12 @@ def gains_over_kb(data: str, judge: str) -> dict[str, float]:
         if row[score]:  # there is none of a method that found no model
             point = float(row[measure]), float(row[score].split()[0])
             points.setdefault(row[0], []).append(point)
+    return points
+
+
+def gains_over_kb(data: str, judge: str) -> dict[str, float]:
+    """Mean score above that of HGR-KB, by method, where as much is left by a measure."""
+    points = points_of(data, judge)
     # What is left by a measure that is not penalised need not rise with the threshold.
     left, scores = np.array(sorted(points["HGR-KB"] + points["none, network"])).T
     found = {}
@@ -227,6 +277,7 @@ SECTIONS = {
     "comparison": comparison,
     "costs": costs,
     "detections": detections,
+    "hypervolumes": hypervolumes,
     "laws": means_of_laws,
     "penalties": penalties,
 }
