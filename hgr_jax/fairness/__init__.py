@@ -12,7 +12,8 @@ Modules, each of which imports from those above it:
 - `data`: match rows by their labels, find attributes, cross, split and encode rows
 - `networks`: networks, tasks, the optimiser; `history`, `checkpoints`: records of a training
 - `training`: the compiled steps and `FairTrainer`
-- `certificate`: bounds on rows held back, and the search for a model that has one
+- `bounds`: upper limits of a dependence in the population; `certificate`: the statements they
+  make, and the search for a model that has one
 - `report`: score and dependence of a model
 - `estimators`, `postprocessor`: for scikit-learn (the extra ``cli``)
 """
@@ -40,7 +41,16 @@ from hgr_jax.fairness.penalties import (
     within,
 )
 from hgr_jax.fairness.report import FairnessReport, didi, report
-from hgr_jax.fairness.statistics import HGR, KB, SK, Function, Neural, Statistic, Total
+from hgr_jax.fairness.statistics import (
+    HGR,
+    KB,
+    SK,
+    DemographicParity,
+    Function,
+    Neural,
+    Statistic,
+    Total,
+)
 from hgr_jax.fairness.tradeoffs import Frontier, TradeOff, frontier
 from hgr_jax.fairness.training import FairTrainer, TrainingError
 from hgr_jax.inference.intervals import corrected
@@ -57,6 +67,7 @@ __all__ = [
     "Candidate",
     "Certificate",
     "CheckpointError",
+    "DemographicParity",
     "DualState",
     "FairMLPClassifier",
     "FairMLPRegressor",

@@ -9,32 +9,37 @@ from __future__ import annotations
 
 import dataclasses
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from hgr_jax._checks import check_count, check_level
+from hgr_jax._checks import check_choice, check_count, check_indexes, check_level
 from hgr_jax._optional import require
 from hgr_jax._progress import progress_bar
 from hgr_jax._texts import html_table
-from hgr_jax.core.fits import KBFit, Status, normal_quantile
+from hgr_jax.fairness import bounds
 from hgr_jax.fairness.data import Encoding, Protected, TrainingData, check_varies, numbers
-from hgr_jax.fairness.penalties import Penalty
+from hgr_jax.fairness.penalties import Penalty, as_penalties
+from hgr_jax.fairness.statistics import DemographicParity, Statistic
 from hgr_jax.fairness.training import FairTrainer
 from hgr_jax.inference.intervals import corrected_on_host
-from hgr_jax.measures import kb_fit
+from hgr_jax.tables.levels import encode_numbers, encode_texts
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
 Model = TypeVar("Model")
 
+METHODS = {"asymptotic": bounds.asymptotic, "finite_sample": bounds.finite_sample}
+
+PROMISE = "P(a model is returned and breaks its threshold) <= 1 - level"
+
 MOST_ROWS = 10**9
 """Largest `Certificate.rows_needed`."""
 
-LEAST_CARRIERS = 10
-"""Smallest effective number of rows that carry the variance of a prediction, for a valid error."""
+MOST_LEVELS = 20
+"""Largest number of different numbers that demographic parity takes for levels."""
 
 THRESHOLD_SHARES = (0.1, 1.0)
 """Shares of the threshold that the first and the last candidate are trained for."""
@@ -55,7 +60,7 @@ class Candidate:
     Attributes:
       setting: the threshold it was trained for, or the strength of a transport of predictions.
       steps: number of training steps; 0 for a transport.
-      value, bound: HGR-KB and its upper bound on the rows held back.
+      value, bound: the dependence on the rows held back, and its upper bound.
       accepted: whether all bounds are at most their thresholds.
     """
 
@@ -71,17 +76,26 @@ class Certificate:
     """An upper bound of a model's dependence on a protected attribute, from rows it has not seen.
 
     Attributes:
-      threshold, level: the statement "HGR-KB in the population is at most ``threshold``", and its
-        confidence level.
-      value, standard_error: HGR-KB on the rows (the largest of several columns), and its error.
-      bound: upper bound of HGR-KB in the population.
+      threshold, level: what is promised, P(a model is returned and breaks its threshold) <=
+        1 - level: "returned" where ``holds``, "breaks" where the dependence in the population is
+        above ``threshold``.
+      value: the dependence on the rows, the largest of several columns of predictions, and of
+        several groups of y.
+      standard_error: its error (that of the pair of functions that sets the bound); 0 of a bound
+        for any number of rows.
+      bound: the upper bound of the dependence in the population.
       rows: number of rows held back.
       rows_needed: approximate number of rows that would certify a model of this ``value``; None if
         no number would, or if there is a ``reason``.
-      degrees: of the attribute and of the prediction.
+      degrees: numbers of functions of the attribute and of the prediction.
       name: of the attribute.
       candidates: the models that were tried, in their order.
       reason: why these rows give no bound (``bound`` is 1), or empty.
+      measure: what is bounded, such as "HGR-KB(5, 5)".
+      method: "asymptotic" or "finite_sample".
+      worst: the column of predictions, or the group of y, that has the largest bound, or empty.
+      given: the groups of y within which the dependence is bounded, or empty.
+      groups: number of groups of rows that belong together; None if every row is its own.
     """
 
     threshold: float
@@ -95,6 +109,11 @@ class Certificate:
     name: str = "z"
     candidates: tuple[Candidate, ...] = ()
     reason: str = ""
+    measure: str = "HGR-KB"
+    method: str = "asymptotic"
+    worst: str = ""
+    given: tuple[str, ...] = ()
+    groups: int | None = None
 
     @property
     def holds(self) -> bool:
@@ -127,42 +146,55 @@ class Certificate:
             if chosen.any():
                 axes.plot(settings[chosen], bounds[chosen], style, label=label)
         axes.axhline(self.threshold, color="black", linewidth=0.8, linestyle=":", label="threshold")
-        h, k = self.degrees
         axes.set(
-            title=f"HGR-KB({h}, {k}) of {literal(self.name)} on {self.rows:,} rows held back",
+            title=f"{self.measure} of {literal(self.name)} on {self.rows:,} rows held back",
             xlabel="threshold in training" if steps.any() else "strength of the transport",
-            ylabel="HGR-KB",
+            ylabel=self.family,
             ylim=(0, 1),
         )
         axes.legend(fontsize=8)
         return figure
 
     def __str__(self) -> str:
-        h, k = self.degrees
-        compared = "at most" if self.holds else "not at most"
+        compared = "at most" if self.holds else "not known to be at most"
+        within = f" within {', '.join(self.given[:5])}" if self.given else ""
+        within += ", ..." if len(self.given) > 5 else ""
         text = (
-            f"HGR-KB({h}, {k}) of {self.name} and the prediction in the population: {compared}"
-            f" {self.threshold:g}, with {percent(self.level)} confidence ({self._origin})"
+            f"{self.measure} of {self.name} and the prediction{within} in the population:"
+            f" {compared} {self.threshold:g} ({self._origin})"
         )
         if self.candidates:
             accepted = sum(candidate.accepted for candidate in self.candidates)
             text += f"; candidates tried: {len(self.candidates)}, accepted: {accepted}"
-        return text
+        return f"{text}; {PROMISE} = {1 - self.level:.4g}, if {self.supposes}"
 
     @property
-    def method(self) -> str:
-        """How the bound was made, in words."""
-        order = ", of models in an order fixed before" if self.candidates else ""
-        return f"normal law of HGR-KB less the bias of one side's functions{order}"
+    def family(self) -> str:
+        """The name of the measure without its degrees."""
+        return self.measure.partition("(")[0]
+
+    @property
+    def supposes(self) -> str:
+        """What the promise supposes, in words."""
+        unit = "rows" if self.groups is None else f"{self.groups:,} groups of rows"
+        text = f"the {unit} are drawn independently from that population"
+        if self.method == "finite_sample":
+            text += ", whatever their number and their law"
+            text += "" if self.groups is None else " (of each group one row counts)"
+        else:
+            text += " and many (the bound is one of the normal law"
+            text += ", within the range of these rows)" if "HGR-" in self.measure else ")"
+        text += ", and had no part in fitting or choosing the model"
+        return text + (", or the order of the models" if self.candidates else "")
 
     @property
     def _origin(self) -> str:
         """The bound and its origin, for texts."""
-        less = ", less its upward bias" if self.bound < self.value else ""
+        where = f" for {self.worst}" if self.worst else ""
         because = f"; {self.reason}" if self.reason else ""
         return (
-            f"upper bound {self.bound:.3f}, from {self.value:.3f} on {self.rows:,} rows held back"
-            f"{less}{because}"
+            f"upper bound {self.bound:.3f}{where}, from {self.value:.3f} on {self.rows:,} rows held"
+            f" back{because}"
         )
 
     def __repr__(self) -> str:
@@ -174,7 +206,7 @@ class Certificate:
             [f"{c.setting:.3f}", f"{c.steps:,}", f"{c.value:.3f}", f"{c.bound:.3f}"]
             for c in self.candidates
         ]
-        return html_table(str(self), ("setting", "steps", "KB", "bound"), rows)
+        return html_table(str(self), ("setting", "steps", "value", "bound"), rows)
 
 
 def percent(level: float) -> str:
@@ -202,8 +234,8 @@ class NoSolutionFound(RuntimeError):  # noqa: N818
                 f"about {certificate.rows_needed:,} rows held back would do for it; or {remedy}"
             )
         super().__init__(
-            f"no model was found whose HGR-KB is at most {certificate.threshold:g} with"
-            f" {percent(certificate.level)} confidence (the safest one: {certificate._origin});"
+            f"no model was found whose {certificate.family} is at most {certificate.threshold:g}"
+            f" at level {percent(certificate.level)} (the safest one: {certificate._origin});"
             f" {remedy}."
         )
 
@@ -213,40 +245,62 @@ class NoSolutionFound(RuntimeError):  # noqa: N818
 
 
 def certify(
-    prediction: ArrayLike, protected: Protected, penalty: Penalty | float, level: float = 0.95
-) -> Certificate:
+    prediction: ArrayLike,
+    protected: Protected,
+    penalty: Any,
+    level: float = 0.95,
+    *,
+    y: ArrayLike | None = None,
+    groups: ArrayLike | None = None,
+    method: str = "asymptotic",
+) -> Certificate | tuple[Certificate, ...]:
     """Bound how far any model's predictions depend on an attribute, from rows it was not fitted to.
 
-        bound = corrected(KB) + z se,    corrected(KB)^2 = 1 - (1 - KB^2) (n - 1) / (n - 1 - m),
+    What is promised is P(a model is returned and breaks its threshold) <= 1 - level; a model is
+    returned where ``holds``.
 
-    with KB and its standard error se by `hgr_jax.kb_fit`, the normal quantile z of ``level``, and
-    m = max(h, k) - 1: only the upward bias of the functions of one side is subtracted.  "HGR-KB of
-    these degrees is at most the bound in the population" is then true with about the probability
-    ``level``, for many rows; `python -m bench.guarantee` measures it.
+        asymptotic      max over pairs of functions of  corr(f, g) + q se(f, g)
+        finite_sample   c + Bernstein's deviation for bounded functions (`DemographicParity`: limits
+                        of Clopper and Pearson for 0 and 1, of bets for other numbers from 0 to 1)
 
-    The rows must not have been used to fit the model, nor to choose it among others (for that see
-    `fit_certified`, and ``guarantee=`` of the estimators).
+    with q of Student's law, corrected for skewness, and se from the rows' influence.  A pair that
+    attains the dependence in the population is no larger than the largest pair here, so one pair's
+    error is all that counts, for any number of functions; nor do several columns of predictions, or
+    groups of y, need a larger level: the certificate is of the largest.  The rows must not have
+    been used to fit the model, nor to choose it (for that see `fit_certified`).
 
     Args:
-      prediction: ``(n,)``, or ``(n, columns)``, of which each is bounded at the level
-        ``1 - (1 - level) / columns``, so that all bounds hold together.
-      protected: the attribute ``(n,)``, numbers or text, or one-hot ``(n, c)``; rows of pandas
-        objects are matched by their labels.
-      penalty: a threshold in (0, 1], of HGR-KB(5, 5); or a `Penalty` without ``given``.
-      level: above 0 and below 1.
+      prediction: ``(n,)``, or ``(n, columns)``.
+      protected: the attribute ``(n,)``, numbers or text, or one-hot ``(n, c)``; or several by name,
+        a mapping or a frame.  Rows of pandas objects are matched by their labels.
+      penalty: a threshold in (0, 1], of HGR-KB(5, 5); a `Penalty`; or a list of them, to choose
+        among measures after looking.  A penalty of `SK`, `HGR` (of ranks; 5 functions each unless
+        it has degrees) and `DemographicParity` is bounded in its own measure, of any other
+        statistic in HGR-KB.  ``given`` is None, "classes" or a number of bins (equalised odds).
+      level: above 0 and below 1.  Each of m certificates has the level ``1 - (1 - level) / m``, so
+        that all hold together.
+      y: targets ``(n,)``, numbers or text; only for ``given``.
+      groups: labels ``(n,)`` of rows that belong together, as those of one person, or None:
+        standard errors are then those of groups, and "finite_sample" takes one row of each.
+      method: "asymptotic", for many rows, or "finite_sample": for any number of rows and any law.
+        It is wider, and is for `DemographicParity` of predictions from 0 to 1, for `HGR`, then of
+        groups of ranks (a tenth of the rows say where they end), and for HGR-KB of few values.
+
+    Returns:
+      A `Certificate`; a tuple of them for several attributes or penalties.
 
     Raises:
       TypeError, ValueError: for other shapes, values that are missing or infinite, an attribute
-        that does not vary.
+        that does not vary, ``given="polynomials"``.
 
     Degenerate data: the bound is 1, and ``reason`` says why, where fewer than 10 rows carry the
-    variance of the predictions, ``(sum c^2)^2 / sum c^4 < 10`` for centred predictions c; for
-    n <= h + k; and for an ill-conditioned estimate (far outliers in float32).
-    The statement holds within the range of these rows.  Where a few rows of a heavy tail make the
-    dependence, the bound is exceeded more often: take ranks, or lower degrees.
+    variance of the predictions or of the attribute, ``(sum c^2)^2 / sum c^4 < 10`` for centred
+    numbers c, or have one of its levels (also within a group of y); and where the rows are too few
+    for the functions.  A level without rows is unknown unless it is a one-hot column.
 
     Source: Thomas et al., "Preventing undesirable behavior of intelligent machines" (2019);
-    Angelopoulos et al., "Learn then test" (2021), for the order of candidates.
+    Angelopoulos et al., "Learn then test" (2021), for the order of candidates; and the modules'
+    `bounds`.
 
     Example:
       >>> import numpy as np
@@ -255,67 +309,218 @@ def certify(
       >>> z, noise = rng.normal(size=(2, 2000))
       >>> found = certify(0.1 * z + noise, z, 0.3)
       >>> print(found.holds, f"{found.value:.2f} {found.bound:.2f}")
-      True 0.11 0.14
+      True 0.11 0.16
     """
-    data = TrainingData.of(prediction, None, protected)
-    name, z = data.single()
-    prediction = numbers("prediction", data.x)
-    if prediction.ndim not in (1, 2) or 0 in prediction.shape:
+    check_choice("method", method, tuple(METHODS))
+    check_level("level", level)
+    data = TrainingData.of(prediction, y, protected)
+    penalties = _penalties_of(data, penalty)
+    columns = numbers("prediction", data.x)
+    if columns.ndim not in (1, 2) or 0 in columns.shape:
         raise ValueError(
             "prediction must have shape (n,) or (n, columns), n and columns >= 1; got"
-            f" {prediction.shape}."
+            f" {columns.shape}."
         )
-    if not isinstance(penalty, Penalty):
-        penalty = Penalty("kb", penalty, name=name)
-    if not penalty.penalised:
+    clusters = _clusters_of(groups, len(columns), prediction=prediction, y=y, protected=protected)
+    each, targets = 1 - (1 - level) / len(penalties), _targets_of(data, penalties)
+    certificates = []
+    for attribute, one in penalties:
+        z, levels = _levels_of(one.statistic, one.name, data.z[attribute])
+        encoder = Encoding.learn(one, z, None if targets is None else targets.y)
+        held = Held(columns, *_given(encoder, targets), levels or encoder.levels or (), clusters)
+        penalty = encoder.with_supported_degree(one)
+        certificates.append(bounded(penalty, encoder.encode(z), held, each, method))
+    return certificates[0] if len(certificates) == 1 else tuple(certificates)
+
+
+class Held(NamedTuple):
+    """Rows to bound a dependence on.
+
+    Attributes:
+      prediction: ``(n,)`` or ``(n, columns)``.
+      group: the group of y of each row ``(n,)``, -1 for none; or None.
+      group_names: names of the groups of y.
+      levels: names of the levels of a categorical attribute.
+      clusters: codes of rows that belong together ``(n,)``, or None.
+    """
+
+    prediction: NDArray[Any]
+    group: NDArray[np.integer[Any]] | None = None
+    group_names: Sequence[str] = ()
+    levels: Sequence[str] = ()
+    clusters: NDArray[np.integer[Any]] | None = None
+
+
+class _Targets(NamedTuple):
+    """Targets as numbers, and the names of their classes if they are text."""
+
+    y: NDArray[Any]
+    classes: Sequence[str]
+
+
+def _penalties_of(data: TrainingData, penalty: Any) -> list[tuple[str, Penalty]]:
+    """Return attributes with their penalties, named after them where a name is known."""
+    given = penalty if isinstance(penalty, list | tuple) else [penalty]
+    penalties = [p for one in given for p in as_penalties(one)]
+    if not penalties or not all(one.penalised for one in penalties):
         raise TypeError("a certificate needs a threshold, a number in (0, 1]; got None.")
-    check_certifiable(penalty)
-    check_level("level", level)
-    encoder = Encoding.learn(penalty, z)
-    return bounded(encoder.with_supported_degree(penalty), encoder.encode(z), prediction, level)
+    for one in penalties:
+        check_certifiable(one)
+    named = {one.name for one in penalties} & set(data.z)
+    pairs = [
+        (name, dataclasses.replace(one, name=one.name if name == "z" else name))
+        for name in data.z
+        for one in penalties
+        if one.name == name or one.name not in named
+    ]
+    if not pairs:
+        raise ValueError("protected must be given: an attribute, or several by name.")
+    return pairs
+
+
+def _clusters_of(groups: Any, rows: int, **others: Any) -> NDArray[np.intp] | None:
+    """Return codes of the labels of rows that belong together."""
+    if groups is None:
+        return None
+    for name, other in others.items():
+        check_indexes(**{name: other, "groups": groups})
+    labels = np.asarray(groups)
+    if labels.shape != (rows,):
+        raise ValueError(f"groups must be a label for each of the {rows} rows; got {labels.shape}.")
+    texts = [str(label) for label in labels.tolist()]
+    missing = sum(label is None or label != label for label in labels.tolist())
+    if missing:
+        raise ValueError(f"groups has {missing} missing label(s).")
+    codes = encode_texts(texts).codes
+    if len(set(codes.tolist())) == 1:
+        raise ValueError("groups must be of several groups; all rows have the same label.")
+    return np.asarray(codes)
+
+
+def _targets_of(data: TrainingData, penalties: Sequence[tuple[str, Penalty]]) -> _Targets | None:
+    """Return the targets where a penalty needs them."""
+    needing = [one for _, one in penalties if one.given is not None]
+    if not needing:
+        return None
+    if data.y is None:
+        raise ValueError(f"given={needing[0].given!r} needs the targets: certify(..., y=y).")
+    y = np.asarray(data.y)
+    if y.dtype.kind in "OUS":
+        if any(one.given != "classes" for one in needing):
+            raise ValueError("bins of y need numbers; y is text. Give given='classes'.")
+        category = encode_texts(y.tolist())
+        return _Targets(category.codes.astype(np.float64), category.levels)
+    return _Targets(numbers("y", y), ())
+
+
+def _levels_of(statistic: Statistic, name: str, z: Any) -> tuple[Any, Sequence[str]]:
+    """Return an attribute as `statistic` takes it, and names of its levels that are not text."""
+    z = np.asarray(z)
+    if z.ndim == 2:
+        return z, [f"column {i}" for i in range(z.shape[1])]
+    if not isinstance(statistic, DemographicParity) or z.dtype.kind not in "fiub":
+        return z, ()
+    category = encode_numbers(numbers(name, z))
+    if len(category.levels) > MOST_LEVELS:
+        raise ValueError(
+            f"demographic parity compares levels, and {name} has {len(category.levels)} different"
+            " numbers: cut it into groups, or bound KB or HGR."
+        )
+    return np.array(category.levels)[category.codes], ()
+
+
+def _given(
+    encoder: Encoding, targets: _Targets | None
+) -> tuple[NDArray[np.integer[Any]] | None, Sequence[str]]:
+    """Return the group of y of every row, and the names of the groups."""
+    if targets is None or not encoder.group_names:
+        return None, ()
+    names = [f"y={name!r}" for name in targets.classes] or encoder.group_names
+    return encoder.group(targets.y), names
 
 
 def check_certifiable(penalty: Penalty) -> None:
-    """Raise unless a penalty has degrees and no ``given``."""
+    """Raise unless a penalty has a bound: degrees, and groups of y that rows can be counted in."""
     h, k = penalty.yardstick.kernels
-    if penalty.given is not None or callable(h) or callable(k):
+    if penalty.given_polynomials:
         raise ValueError(
-            "a guarantee is of penalties with degrees h and k and without given; got"
-            f" given={penalty.given!r}, h={h!r}, k={k!r}."
+            "no valid bound is known given='polynomials': their regression errs too. Give"
+            " given='classes', or a number of bins of y."
         )
+    if callable(h) or callable(k):
+        raise ValueError(f"a guarantee is of penalties with degrees h and k; got h={h!r}, k={k!r}.")
 
 
 def bounded(
-    penalty: Penalty, z: NDArray[Any], prediction: NDArray[Any], level: float
+    penalty: Penalty,
+    z: NDArray[Any],
+    held: Held | NDArray[Any],
+    level: float,
+    method: str = "asymptotic",
 ) -> Certificate:
-    """Return the certificate of predictions for a penalty and its encoded attribute."""
-    columns = prediction.T if prediction.ndim == 2 else prediction[None]
-    quantile = normal_quantile(1 - (1 - level) / len(columns))
-    rows, bounds, (h, k) = len(z), [], penalty.yardstick.kernels
-    for column in columns:
-        fit = kb_fit(z, _centred(column), 1 if z.ndim == 2 else h, k)
-        value, error = float(fit.correlation), float(fit.standard_error)
-        degrees = max(int(fit.degrees[0]), 1), max(int(fit.degrees[1]), 1)
-        bound = float(corrected_on_host(value, rows, max(degrees) - 1)) + quantile * error
-        reason = _reason_for_no_bound(column, bound, fit)
-        bounds.append(
-            (1.0 if reason else float(np.clip(bound, 0, 1)), value, error, degrees, reason)
-        )
-    bound, value, error, degrees, reason = max(bounds)
+    """Return the certificate of predictions for a penalty and its encoded attribute.
+
+    ``held`` may be the predictions alone.
+    """
+    held = held if isinstance(held, Held) else Held(np.asarray(held))
+    columns = held.prediction.T if held.prediction.ndim == 2 else held.prediction[None]
+    levels = held.levels or [f"level {i}" for i in range(z.shape[1] if z.ndim == 2 else 0)]
+    found: list[tuple[bounds.Bound, str]] = []
+    for i, column in enumerate(columns):
+        sample = bounds.Sample(z, _unit(column, penalty.statistic), levels, held.clusters)
+        head = f"column {i}" if len(columns) > 1 else ""
+        if held.group is None:
+            found.append((METHODS[method](penalty.statistic, sample, level), head))
+            continue
+        for j, name in enumerate(held.group_names):
+            part = sample.take(np.flatnonzero(held.group == j))
+            where = f"{head}, {name}" if head else name
+            found.append((METHODS[method](penalty.statistic, part, level), where))
+    worst, where = max(found, key=lambda each: (bool(each[0].reason), each[0].limit))
     threshold = float(np.asarray(penalty.threshold))
-    needed = _rows_needed(threshold, value, quantile * error, rows, degrees)
+    rows = len(z)
     return Certificate(
         threshold=threshold,
         level=level,
-        value=value,
-        bound=bound,
-        standard_error=error,
+        value=max(each.value for each, _ in found),
+        bound=worst.limit,
+        standard_error=worst.error,
         rows=rows,
-        rows_needed=None if reason else needed,
-        degrees=degrees,
+        rows_needed=None if worst.reason else _rows_needed(threshold, worst, rows),
+        degrees=worst.functions,
         name=penalty.name,
-        reason=reason,
+        reason=worst.reason,
+        measure=worst.measure,
+        method=method,
+        worst=where,
+        given=tuple(held.group_names) if held.group is not None else (),
+        groups=None if held.clusters is None else int(held.clusters.max()) + 1,
     )
+
+
+def _unit(column: NDArray[Any], statistic: Statistic) -> NDArray[np.float64]:
+    """Return a column in double precision, scaled to size 1 where the unit does not count."""
+    column = column.astype(np.float64)
+    if isinstance(statistic, DemographicParity):
+        return column
+    column = column / max(float(np.abs(column).max(initial=0)), 1e-300)
+    column = column - column.mean()
+    return np.asarray(column / max(float(np.abs(column).max(initial=0)), 1e-300))
+
+
+def _rows_needed(threshold: float, bound: bounds.Bound, rows: int) -> int | None:
+    """Return the number of rows at which the bound for this value falls to the threshold."""
+    parameters = sum(bound.functions) - 1 if bound.measure.startswith("HGR") else 0
+    population = float(corrected_on_host(bound.value, rows, parameters))
+    if population >= threshold:
+        return None
+    count, margin = float(sum(bound.functions) + 2), bound.limit - bound.value
+    while count < MOST_ROWS:
+        square = population**2 + (1 - population**2) * parameters / count
+        if np.sqrt(min(square, 1.0)) + margin * np.sqrt(rows / count) <= threshold:
+            return round(count)
+        count *= 1.05
+    return None
 
 
 def last_accepted(
@@ -349,58 +554,21 @@ def last_accepted(
     return accepted[0], certificates
 
 
-def _reason_for_no_bound(column: NDArray[Any], bound: float, fit: KBFit) -> str:
-    """Return why these rows give no bound, or an empty text."""
-    if not np.ptp(column):
-        return "all predictions are equal, which says nothing of rows where they would differ"
-    square = _centred(column) ** 2
-    if square.sum() ** 2 < LEAST_CARRIERS * (square**2).sum():
-        return f"fewer than {LEAST_CARRIERS} rows carry the variance of the predictions"
-    # An ill-conditioned value may be too low.
-    if not np.isfinite(bound) or fit.status in (Status.ILL_CONDITIONED, Status.CONSTANT):
-        return "too few rows for the degrees, or far outliers"
-    return ""
-
-
-def _centred(column: NDArray[Any]) -> NDArray[Any]:
-    """Center a column and scale it to size 1, so that float32 resolves it."""
-    column = column.astype(np.float64)
-    column = column / max(float(np.abs(column).max(initial=0)), 1e-300)
-    column = column - column.mean()
-    return np.asarray(column / max(float(np.abs(column).max(initial=0)), 1e-300))
-
-
-def _rows_needed(
-    threshold: float, value: float, margin: float, rows: int, degrees: tuple[int, int]
-) -> int | None:
-    """Return the number of rows at which the bound for this value falls to the threshold."""
-    parameters = sum(degrees) - 1
-    population = float(corrected_on_host(value, rows, parameters))
-    if population >= threshold:
-        return None
-    count = float(sum(degrees) + 2)
-    while count < MOST_ROWS:
-        square = population**2 + (1 - population**2) * parameters / count
-        partly = corrected_on_host(np.sqrt(min(square, 1.0)), count, max(degrees) - 1)
-        if float(partly) + margin * np.sqrt(rows / count) <= threshold:
-            return round(count)
-        count *= 1.05
-    return None
-
-
 def fit_certified(
     trainer: FairTrainer,
     x: ArrayLike,
     y: ArrayLike,
     protected: Protected,
     *,
-    held_out: tuple[ArrayLike, Protected],
+    held_out: tuple[Any, ...],
     constraint_rows: tuple[ArrayLike, Protected] | None = None,
     level: float = 0.95,
     steps: int = 500,
     progress: bool = False,
 ) -> tuple[Certificate, ...]:
     """Train until the constraint is no longer certified on rows held back; keep the model before.
+
+    What is promised is P(a model is returned and breaks its threshold) <= 1 - level.
 
     Training starts with a tenth of the threshold, until HGR-KB on the training rows is at most a
     quarter of the threshold.  Then the threshold of the training rises to its full value; at
@@ -412,12 +580,13 @@ def fit_certified(
     that the rows held back cannot show.
 
     Args:
-      trainer: not fitted, of penalties without ``given``; afterwards it predicts by the accepted
+      trainer: not fitted, of penalties that `certify` takes; afterwards it predicts by the accepted
         candidate (its `history` has all steps).
       x, y, protected: training rows, as of `FairTrainer.fit`.
-      held_out: ``(x, protected)`` of the rows to test on, which need no targets.
+      held_out: ``(x, protected)`` of the rows to test on; ``(x, protected, y)`` with ``given``.
       constraint_rows: further rows, as of `FairTrainer.fit`.
-      level: confidence level of the statement about all penalties together.
+      level: P(a model is returned and breaks its threshold) <= 1 - level, for all penalties
+        together.
       steps: training steps of all candidates together; at most as many come before the first.
       progress: show a bar.
 
@@ -456,9 +625,11 @@ def fit_certified(
         raise ValueError("there is nothing to guarantee: the trainer has no penalty.")
     for penalty in penalties:
         check_certifiable(penalty)
-    if not isinstance(held_out, tuple) or len(held_out) != 2:
-        raise ValueError("held_out must be (x, protected), of rows that are not trained on.")
-    test = TrainingData.of(held_out[0], None, held_out[1])
+    by_y = any(penalty.given is not None for penalty in penalised)
+    if not isinstance(held_out, tuple) or len(held_out) != 2 + by_y:
+        expected = "(x, protected, y) with given" if by_y else "(x, protected)"
+        raise ValueError(f"held_out must be {expected}, of rows that are not trained on.")
+    test = TrainingData.of(held_out[0], held_out[2] if by_y else None, held_out[1])
     attributes = test.attributes_of(penalised)
     for name, z in attributes.items():
         check_varies(name, z, "rows held back")
@@ -493,11 +664,12 @@ def fit_certified(
 
     def bounds(_: Any) -> list[Certificate]:
         prediction = np.asarray(trainer.predict(test.x))
+        targets = _Targets(numbers("y", test.y), ()) if by_y else None
         return [
             bounded(
                 encoder.with_supported_degree(penalty),
                 encoder.encode(attributes[encoder.name]),
-                prediction,
+                Held(prediction, *_given(encoder, targets), encoder.levels or ()),
                 1 - (1 - level) / len(penalised),
             )
             for penalty, encoder in zip(penalties, trainer.encoders, strict=True)

@@ -347,6 +347,45 @@ class HGR(Statistic):
 
 
 @dataclasses.dataclass(frozen=True)
+class DemographicParity(Statistic):
+    """The largest difference of mean predictions between levels of a category, as a statistic.
+
+        DemographicParity = max_i E[p | z = i] - min_j E[p | z = j]
+
+    Of decisions of 0 and 1 it is the largest difference of positive rates; of others it is in the
+    unit of the prediction.  It takes one-hot columns ``z (n, c)``, which texts are encoded as.  A
+    level without rows (or weights) does not count.
+
+    Example:
+      >>> import jax.numpy as jnp
+      >>> from hgr_jax.fairness import DemographicParity
+      >>> z = jnp.array([[1.0, 0.0], [1.0, 0.0], [0.0, 1.0], [0.0, 1.0]])
+      >>> value, _ = DemographicParity().value((), z, jnp.array([1.0, 1.0, 1.0, 0.0]))
+      >>> print(value)
+      0.5
+    """
+
+    categorical = weighted = True
+
+    def value(
+        self, state: Any, z: Array, prediction: Array, **conditions: Array
+    ) -> tuple[Array, Any]:
+        """Return the difference and the next state."""
+        if z.ndim != 2:
+            raise ValueError(
+                "DemographicParity needs the levels of a category, texts or one-hot columns; got"
+                f" numbers z of shape {z.shape}. Cut them into groups, or take KB or HGR."
+            )
+        weights = conditions.get("weights", jnp.ones_like(prediction))
+        total = weights @ z
+        means = (weights * prediction) @ z / jnp.where(total > 0, total, 1)
+        infinity = jnp.asarray(jnp.inf, means.dtype)
+        high = jnp.max(jnp.where(total > 0, means, -infinity))
+        low = jnp.min(jnp.where(total > 0, means, infinity))
+        return high - low, state
+
+
+@dataclasses.dataclass(frozen=True)
 class Neural(Statistic):
     """HGR-NN as a statistic: `hgr_jax.neural`, whose networks are the state.
 
@@ -478,6 +517,7 @@ def _plain(function: Callable[..., Array], *, categorical: bool = False) -> Func
 NAMED_STATISTICS: dict[str, Statistic] = {
     "ace": _plain(measures.ace),
     "chi2": _plain(measures.chi2),
+    "demographic_parity": DemographicParity(),
     "distance_correlation": _plain(measures.distance_correlation, categorical=True),
     "hgr": HGR(),
     "hsic": _plain(measures.hsic, categorical=True),

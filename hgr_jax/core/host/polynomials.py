@@ -259,7 +259,8 @@ class PolynomialPair:
         return m, left[1], right[1]
 
 
-def _orthonormal_functions_of(x: Floats, shares: Floats, kernel: Any) -> Floats:
+def orthonormal_functions(x: Floats, shares: Floats, kernel: Any) -> Floats:
+    """Return orthonormal functions ``(d, n)`` of ``x (n,)``, or of codes, by a kernel."""
     if isinstance(kernel, RankKernel):
         column = RankedColumn.of_values(x, shares if np.ptp(shares) else None)
         rows = effective_row_count(len(shares), shares)
@@ -277,7 +278,7 @@ def fit_pair(a: Floats, b: Floats, weights: Floats, kernels: tuple[Any, Any]) ->
     shares = np.asarray(weights, np.float64)
     shares = shares / shares.sum()
     f, g = (
-        _orthonormal_functions_of(x, shares, kernel)
+        orthonormal_functions(x, shares, kernel)
         for x, kernel in zip((a, b), kernels, strict=True)
     )
     functions = np.concatenate([np.ones((1, len(shares))), f, g])

@@ -1,0 +1,484 @@
+"""Bound a dependence in the population from above, from independent rows: one bound per measure.
+
+Every measure here is a supremum that one pair of functions (or of levels) attains in the
+population.  In the rows the same pair has a value that is at most the supremum over the rows, so
+
+    population = value of that pair there <= its value in the rows + its error
+                                          <= supremum over the rows + its error.
+
+So only the error of a single pair counts, whatever number of functions there are, and the largest
+of several columns, or of several groups of y, needs no larger level.
+
+- `asymptotic`: the error is a quantile of Student's law times the standard error of the largest
+  pair of the rows, with the correction for skewness that Johnson and Hall give.
+- `finite_sample`: a limit for any number of rows, of shares of groups (Clopper and Pearson) and of
+  means of bounded functions (Bernstein; Waudby-Smith and Ramdas).
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import itertools
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy import special
+
+from hgr_jax._arrays import Floats
+from hgr_jax.core.fits import normal_quantile
+from hgr_jax.core.host.polynomials import orthonormal_functions
+from hgr_jax.core.host.ranks import RankKernel, ranks
+from hgr_jax.core.kernels import Indicators
+from hgr_jax.fairness.statistics import HGR, SK, DemographicParity, Statistic
+
+Integers = NDArray[np.integer[Any]]
+
+LEAST_CARRIERS = 10
+"""Smallest effective number of rows that carry the variance of a variable, for a valid error."""
+
+LEAST_PAIR_CARRIERS = 3
+"""Smallest effective number of rows that carry the error of a correlation."""
+
+LEAST_LEVEL_ROWS = 10
+"""Smallest number of rows of a level of a category."""
+
+RANK_FUNCTIONS = 5
+"""Number of functions of ranks of `HGR` without degrees."""
+
+REFERENCE_SHARE = 0.1
+"""Share of the rows that only say where groups of ranks end."""
+
+ROWS_PER_CELL = 100
+"""Rows per cell of a table of groups of ranks, without degrees."""
+
+MOST_GROUPS = 6
+
+MAIN, CELLS, MEANS = 0.7, 0.2, 0.1
+"""Shares of the error of a table's limit: of the correlation, the shares of cells, and the means of
+the functions."""
+
+HALVINGS = 40
+"""Steps of the bisection for the limit of a mean."""
+
+
+@dataclasses.dataclass(frozen=True)
+class Sample:
+    """Rows of one column of predictions ``(n,)`` and of an attribute.
+
+    Attributes:
+      z: numbers ``(n,)``, or one-hot ``(n, c)``.
+      prediction: numbers ``(n,)``.
+      levels: names of the levels of a category, ``c`` of them.
+      clusters: codes ``(n,)`` of rows that belong together, or None.
+    """
+
+    z: Floats
+    prediction: Floats
+    levels: Sequence[str] = ()
+    clusters: Integers | None = None
+
+    def take(self, rows: NDArray[np.integer] | NDArray[np.bool_]) -> Sample:
+        """Return the rows of a mask or of positions."""
+        clusters = None
+        if self.clusters is not None:
+            clusters = np.unique(self.clusters[rows], return_inverse=True)[1]
+        return Sample(self.z[rows], self.prediction[rows], self.levels, clusters)
+
+    @property
+    def unit(self) -> str:
+        """What is independent, in words."""
+        return "rows" if self.clusters is None else "groups of rows"
+
+    @property
+    def codes(self) -> Integers:
+        """The level of every row, of a category."""
+        return self.z.argmax(axis=1)
+
+    def one_row_per_cluster(self) -> Sample:
+        """Return a random row of each cluster, always the same one."""
+        if self.clusters is None:
+            return self
+        order = np.random.default_rng(0).permutation(len(self.clusters))
+        first = np.unique(self.clusters[order], return_index=True)[1]
+        return dataclasses.replace(self.take(np.sort(order[first])), clusters=None)
+
+    def sums(self, values: Floats) -> Floats:
+        """Return the sum of values ``(n,)`` in each cluster, or the values."""
+        if self.clusters is None:
+            return values
+        return np.bincount(self.clusters, values).astype(np.float64)
+
+
+@dataclasses.dataclass(frozen=True)
+class Bound:
+    """An upper limit of a dependence in the population.
+
+    Attributes:
+      limit: the upper limit; 1 with a ``reason``.
+      value: the dependence in the rows.
+      error: standard error of the value; 0 of a limit for any number of rows.
+      functions: numbers of functions of the attribute and of the prediction.
+      measure: name of what is bounded.
+      reason: why the rows give no limit, or empty.
+    """
+
+    limit: float
+    value: float
+    error: float
+    functions: tuple[int, int]
+    measure: str
+    reason: str = ""
+
+    def refused(self, reason: str) -> Bound:
+        """Return the bound 1, with the reason."""
+        return dataclasses.replace(self, limit=1.0, reason=reason)
+
+
+def asymptotic(statistic: Statistic, sample: Sample, level: float) -> Bound:
+    """Return the bound of a statistic by the law of many rows; it is `HGR-KB` of most statistics.
+
+    The quantile is that of Student's law, with the effective number of rows (or clusters) that
+    carry the error, less one, as degrees of freedom.  Functions of values are bounded on the rows
+    within the smallest and the largest value.
+
+    Source: Hall, "On the removal of skewness by transformation" (1992); Johnson, "Modified t tests
+    and confidence intervals for asymmetrical populations" (1978); Bell & McCaffrey, "Bias reduction
+    in standard errors for linear regression with multi-stage samples" (2002), for the degrees of
+    freedom.
+    """
+    if isinstance(statistic, DemographicParity):
+        bound = _difference_of_means(sample, level)
+    else:
+        bound = _largest_correlation(statistic, sample, level)
+    of_ranks = isinstance(statistic, HGR)
+    reason = _reason_for_no_bound(sample, of_ranks=of_ranks) or bound.reason
+    return bound.refused(reason) if reason else bound
+
+
+def finite_sample(statistic: Statistic, sample: Sample, level: float) -> Bound:
+    """Return the bound of a statistic for any number of rows, whatever their law.
+
+    Of clusters one random row is taken.
+
+    Source: Clopper & Pearson, "The use of confidence or fiducial limits" (1934); Boucheron, Lugosi
+    & Massart, "Concentration inequalities" (2013), 2.8, for Bernstein's inequality; Waudby-Smith &
+    Ramdas, "Estimating means of bounded random variables by betting" (2024).
+    """
+    sample = sample.one_row_per_cluster()
+    if isinstance(statistic, DemographicParity):
+        bound = _finite_difference(sample, level)
+    else:
+        bound = _finite_correlation(statistic, sample, level)
+    reason = _unvaried(sample) or _rare_levels(sample) or bound.reason
+    return bound.refused(reason) if reason else bound
+
+
+def _unvaried(sample: Sample) -> str:
+    if not np.ptp(sample.prediction):
+        return "all predictions are equal, which says nothing of rows where they would differ"
+    if not (sample.z != sample.z[:1]).any():
+        return "the attribute is the same in all rows"
+    return ""
+
+
+def _rare_levels(sample: Sample) -> str:
+    """Return which levels of a category have too few rows (or clusters), or an empty text."""
+    if sample.z.ndim == 1:
+        return ""
+    counts = np.array([np.count_nonzero(sample.sums(column)) for column in sample.z.T])
+    rare = [
+        f"{name!r} ({count})"
+        for name, count in zip(sample.levels, counts.tolist(), strict=True)
+        if count < LEAST_LEVEL_ROWS
+    ]
+    if not rare:
+        return ""
+    shown = ", ".join(rare[:5]) + (", ..." if len(rare) > 5 else "")
+    return f"fewer than {LEAST_LEVEL_ROWS} {sample.unit} of the level(s) {shown}"
+
+
+def _reason_for_no_bound(sample: Sample, *, of_ranks: bool) -> str:
+    """Return why rows give no bound by the law of many rows, or an empty text."""
+    if reason := _unvaried(sample) or _rare_levels(sample):
+        return reason
+    for name, values in (("predictions", sample.prediction), ("attribute", sample.z)):
+        if values.ndim == 1:
+            values = ranks(values[:, None])[:, 0] if of_ranks else values
+            scaled = (values - values.mean()) / np.ptp(values)
+            if _carriers(sample.sums(scaled**2), 1) < LEAST_CARRIERS:
+                unit = sample.unit
+                return f"fewer than {LEAST_CARRIERS} {unit} carry the variance of the {name}"
+    return ""
+
+
+def _carriers(sums: Floats, power: int = 2) -> float:
+    """Return the effective number of terms of a sum of powers."""
+    return float((np.abs(sums) ** power).sum() ** 2 / max((sums ** (2 * power)).sum(), 1e-300))
+
+
+def _limit(value: float, influence: Floats, level: float) -> tuple[float, float, float]:
+    """Return the upper limit of a mean, its standard error, and the rows that carry it.
+
+    ``influence`` are the rows' (or clusters') shares of the error of ``value``, of sum 0.
+    """
+    square = float(influence @ influence)
+    if not square > 0:
+        return value, 0.0, 0.0
+    carriers = _carriers(influence)
+    error = np.sqrt(square * len(influence) / max(len(influence) - 1, 1))
+    skewness = float((influence**3).sum()) / square**1.5
+    normal = normal_quantile(level)
+    student = float(special.stdtrit(max(carriers - 1, 1.0), level))
+    quantile = student + max(skewness, 0.0) * (2 * normal**2 + 1) / 6
+    return value + quantile * error, float(error), carriers
+
+
+def _degrees(statistic: HGR) -> tuple[int, int] | None:
+    assert not isinstance(statistic.degrees, int)  # it makes pairs of them
+    return statistic.degrees
+
+
+def _kernels(statistic: Statistic, sample: Sample) -> tuple[list[tuple[Any, Any]], str]:
+    """Return the pairs of kernels of which the largest value is taken, and the measure's name."""
+    category = Indicators(sample.z.shape[1]) if sample.z.ndim == 2 else None
+    h, k = statistic.kernels
+    if isinstance(statistic, HGR):
+        of_z, of_p = _degrees(statistic) or (RANK_FUNCTIONS, RANK_FUNCTIONS)
+        return [
+            (category or RankKernel(of_z), RankKernel(of_p))
+        ], "HGR({}, {})"
+    if isinstance(statistic, SK):
+        both: list[tuple[Any, Any]] = [(category, k)] if category else [(k, 1), (1, k)]
+        return both, f"HGR-SK({k})"
+    return [(category or (5 if h is None else h), 5 if k is None else k)], "HGR-KB({}, {})"
+
+
+def _largest_correlation(statistic: Statistic, sample: Sample, level: float) -> Bound:
+    """Return the bound of HGR-KB, HGR-SK or HGR."""
+    pairs, measure = _kernels(statistic, sample)
+    bounds = []
+    for kernels in pairs:
+        f, g = _functions(sample, kernels)
+        rows, functions = f.shape[1], (max(len(f), 1), max(len(g), 1))
+        bound = Bound(1.0, 0.0, 0.0, functions, measure.format(*functions))
+        if not (len(f) and len(g)) or rows <= sum(functions) + 1:
+            bounds.append(bound.refused("too few rows for the degrees, or far outliers"))
+            continue
+        u, values, v = np.linalg.svd(f @ g.T / rows)
+        value = float(min(values[0], 1.0))
+        best_f, best_g = u[:, 0] @ f, v[0] @ g
+        influence = best_f * best_g - value / 2 * (best_f**2 + best_g**2)
+        limit, error, carriers = _limit(value, sample.sums(influence) / rows, level)
+        bound = dataclasses.replace(
+            bound, limit=float(np.clip(limit, 0, 1)), value=value, error=error
+        )
+        if error and carriers < LEAST_PAIR_CARRIERS:
+            bound = bound.refused(
+                f"fewer than {LEAST_PAIR_CARRIERS} {sample.unit} carry the error of the correlation"
+            )
+        bounds.append(bound)
+    return max(bounds, key=lambda bound: (bool(bound.reason), bound.limit))
+
+
+def _functions(sample: Sample, kernels: tuple[Any, Any]) -> tuple[Floats, Floats]:
+    """Return orthonormal functions ``(h, n)`` and ``(k, n)`` of the attribute and prediction."""
+    shares = np.full(len(sample.prediction), 1 / len(sample.prediction))
+    z = sample.z if sample.z.ndim == 1 else sample.codes.astype(np.float64)
+    f = orthonormal_functions(z, shares, kernels[0])
+    g = orthonormal_functions(sample.prediction, shares, kernels[1])
+    return f[f.any(axis=1)], g[g.any(axis=1)]
+
+
+def _top(f: Floats, g: Floats) -> float:
+    """Return the largest correlation of combinations of functions."""
+    if not (len(f) and len(g)):
+        return 0.0
+    return float(min(np.linalg.svd(f @ g.T / f.shape[1], compute_uv=False)[0], 1.0))
+
+
+def _difference_of_means(sample: Sample, level: float) -> Bound:
+    """Return the bound of the largest difference of mean predictions between levels."""
+    members, p = sample.z.T > 0, sample.prediction
+    kept = np.flatnonzero(members.any(axis=1)).tolist()
+    means = {i: float(p[members[i]].mean()) for i in kept}
+    residuals = {i: np.where(members[i], (p - means[i]) / members[i].sum(), 0.0) for i in kept}
+    value = max(means.values()) - min(means.values())
+    bound = Bound(1.0, value, 0.0, (max(len(kept) - 1, 1), 1), "demographic parity")
+    best = (-np.inf, 0.0)
+    for i in kept:
+        if _carriers(sample.sums(residuals[i])) < LEAST_PAIR_CARRIERS:
+            return bound.refused(
+                f"fewer than {LEAST_PAIR_CARRIERS} rows carry the variance of the predictions of"
+                f" the level {sample.levels[i]!r} (the finite-sample bound needs no such rows)"
+            )
+    for i, j in itertools.permutations(kept, 2):
+        influence = sample.sums(residuals[i] - residuals[j])
+        best = max(best, _limit(means[i] - means[j], influence, level)[:2])
+    return dataclasses.replace(bound, limit=float(max(best[0], value)), error=best[1])
+
+
+def _finite_difference(sample: Sample, level: float) -> Bound:
+    """Return the bound of the largest difference of mean predictions in [0, 1]."""
+    p = sample.prediction
+    parts = [p[column > 0] for column in sample.z.T if column.any()]
+    means = [float(part.mean()) for part in parts]
+    bound = Bound(
+        1.0, max(means) - min(means), 0.0, (max(len(parts) - 1, 1), 1), "demographic parity"
+    )
+    if p.min() < 0 or p.max() > 1:
+        return bound.refused(
+            "a bound for any number of rows needs predictions between 0 and 1, such as"
+            f" probabilities; they reach from {p.min():.3g} to {p.max():.3g}"
+        )
+    share = (1 - level) / 2
+    upper = [mean_limit(part, share) for part in parts]
+    lower = [1 - mean_limit(1 - part, share) for part in parts]
+    pairs = itertools.permutations(range(len(parts)), 2)
+    limit = max((upper[i] - lower[j] for i, j in pairs), default=1.0)
+    return dataclasses.replace(bound, limit=float(max(limit, bound.value)))
+
+
+def share_limits(
+    successes: NDArray[np.number], trials: float, error: float
+) -> tuple[Floats, Floats]:
+    """Return the lower and the upper limit of shares, each wrong with probability ``error``."""
+    x = np.asarray(successes, np.float64)
+    with np.errstate(invalid="ignore"):
+        low = np.where(x > 0, special.betaincinv(np.maximum(x, 1), trials - x + 1, error), 0)
+        high = np.where(
+            x < trials, special.betaincinv(x + 1, np.maximum(trials - x, 1), 1 - error), 1
+        )
+    return low, high
+
+
+def mean_limit(values: Floats, error: float) -> float:
+    """Return the upper limit of the mean of values in [0, 1], wrong with probability ``error``.
+
+    The limit of Clopper and Pearson for zeros and ones; for others the smallest mean m at which a
+    gambler wins 1 / error who bets that values are below m, in a random order of the rows.
+    """
+    if np.isin(values, (0, 1)).all():
+        return float(share_limits(values.sum(), len(values), error)[1])
+    x = np.random.default_rng(0).permutation(1 - values)
+    before = np.arange(1, len(x) + 1)
+    mean = (0.5 + np.cumsum(x)) / (before + 1)
+    variance = (0.25 + np.cumsum((x - mean) ** 2)) / (before + 1)
+    variance = np.concatenate([[0.25], variance[:-1]])
+    stakes = np.sqrt(2 * np.log(1 / error) / (len(x) * variance))
+
+    def rejected(m: float) -> bool:
+        """Whether the bets win against the mean m of x."""
+        won = np.log1p(np.minimum(stakes, 0.5 / m) * (x - m))
+        return bool(np.cumsum(won).max() >= np.log(1 / error))
+
+    low, high = 0.0, float(x.mean())
+    for _ in range(HALVINGS):
+        middle = (low + high) / 2
+        if middle > 0 and rejected(middle):
+            low = middle
+        else:
+            high = middle
+    return 1 - low
+
+
+def _finite_correlation(statistic: Statistic, sample: Sample, level: float) -> Bound:
+    """Return the bound of HGR of groups of ranks; of HGR-KB and HGR-SK only of few values."""
+    pairs, measure = _kernels(statistic, sample)
+    if isinstance(statistic, HGR):
+        groups, measure = _rank_groups(_degrees(statistic), sample)
+    else:
+        z = sample.codes if sample.z.ndim == 2 else sample.z
+        groups = [np.unique(values, return_inverse=True)[1] for values in (z, sample.prediction)]
+        all_functions = len(pairs) == 1 and all(
+            isinstance(kernel, Indicators) or group.max() <= kernel
+            for kernel, group in zip(pairs[0], groups, strict=True)
+        )
+        if not all_functions:
+            value, functions = _largest_value(statistic, sample)
+            bound = Bound(1.0, value, 0.0, functions, measure.format(*functions))
+            return bound.refused(
+                "functions of values have no largest value that holds for every population: take"
+                " HGR, of ranks, or the asymptotic bound"
+            )
+    table = np.zeros([int(group.max()) + 1 for group in groups])
+    np.add.at(table, tuple(groups), 1)
+    value, limit = table_limit(table, level)
+    functions = max(table.shape[0] - 1, 1), max(table.shape[1] - 1, 1)
+    bound = Bound(limit, value, 0.0, functions, measure.format(*functions))
+    if limit >= 1:
+        return bound.refused("too few rows in the smallest group for a bound below 1")
+    return bound
+
+
+def _rank_groups(degrees: tuple[int, int] | None, sample: Sample) -> tuple[list[Integers], str]:
+    """Return the groups of both variables of the rows beside the reference, and HGR's name."""
+    rows = len(sample.prediction)
+    order = np.random.default_rng(1).permutation(rows)
+    reference, others = np.split(order, [round(REFERENCE_SHARE * rows)])
+    most = int(np.clip(np.sqrt(rows / ROWS_PER_CELL), 2, MOST_GROUPS))
+    counts = (most, most) if degrees is None else (degrees[0] + 1, degrees[1] + 1)
+    if sample.z.ndim == 2:
+        of_z, kind = sample.codes, "levels"
+    else:
+        of_z, kind = _in_groups(sample.z, reference, counts[0]), "groups"
+    of_prediction = _in_groups(sample.prediction, reference, counts[1])
+    both = [np.unique(x, return_inverse=True)[1] for x in (of_z, of_prediction)]
+    sizes = [int(group.max()) + 1 for group in both]
+    return [group[others] for group in both], f"HGR({sizes[0]} {kind}, {sizes[1]} groups)"
+
+
+def _largest_value(statistic: Statistic, sample: Sample) -> tuple[float, tuple[int, int]]:
+    """Return the largest correlation in the rows, and its numbers of functions."""
+    pairs = [_functions(sample, pair) for pair in _kernels(statistic, sample)[0]]
+    return max((_top(f, g), (max(len(f), 1), max(len(g), 1))) for f, g in pairs)
+
+
+def _in_groups(values: Floats, reference: Integers, count: int) -> Integers:
+    """Return the group of each value, between quantiles of the reference rows."""
+    seen = values[reference]
+    if not len(seen):
+        return np.zeros(len(values), np.intp)
+    edges = np.unique(seen)
+    if len(edges) > count:
+        shares = np.arange(1, count) / count
+        edges = np.unique(np.quantile(seen, shares, method="inverted_cdf"))
+    return np.searchsorted(edges[edges > seen.min()], values, side="right")
+
+
+def table_limit(table: Floats, level: float) -> tuple[float, float]:
+    """Return HGR of a table of counts ``(H, K)``, and an upper limit of HGR in the population.
+
+    With f*, g* the pair that attains HGR = rho in the population, of mean 0 and variance 1, the
+    largest correlation c of the table is below that of f*, g* only if the mean of
+
+        psi = f* g* - c (f*^2 + g*^2) / 2
+
+    and a term of the means of f*, g* is negative, while its expectation is rho - c.  Bernstein's
+    inequality bounds that: |f*|^2 <= B^2 = (1 - p) / p with p the smallest share of a group, and
+    E f*^2 g*^2 is at most the largest p_ij / (p_i p_j), both from limits of Clopper and Pearson.
+    """
+    rows = table.sum()
+    of_z, of_p = table.sum(axis=1), table.sum(axis=0)
+    if min(of_z.min(), of_p.min()) < 1 or min(table.shape) < 2:
+        return 0.0, 1.0
+    expected = np.outer(of_z, of_p) / rows
+    value = float(min(np.linalg.svd((table - expected) / np.sqrt(expected))[1][0] / rows**0.5, 1))
+    error = 1 - level
+    each = CELLS * error / (table.size + sum(table.shape))
+    low_z, low_p = (share_limits(counts, rows, each)[0] for counts in (of_z, of_p))
+    lift = float((share_limits(table, rows, each)[1] / np.outer(low_z, low_p)).max())
+    reach_f, reach_g = (np.sqrt((1 - low.min()) / low.min()) for low in (low_z, low_p))
+    mean_square = (reach_f**2 + reach_g**2) / 2
+    second = min(mean_square, (np.sqrt(lift) + value * (reach_f + reach_g) / 2) ** 2)
+    deviation = _bernstein(second, 1 + 2 * mean_square, np.log(1 / (MAIN * error)) / rows)
+    tail = np.log(4 / (MEANS * error)) / rows
+    of_means = _bernstein(1.0, reach_f, tail) * _bernstein(1.0, reach_g, tail)
+    return value, float(min(value + deviation + of_means, 1.0))
+
+
+def _bernstein(variance: float, reach: float, tail: float) -> float:
+    """Return by how much a mean deviates, ``tail`` being the logarithm of 1 / error over rows."""
+    slope = reach * tail / 3
+    return float(slope + np.sqrt(slope**2 + 2 * variance * tail))
