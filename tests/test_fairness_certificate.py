@@ -41,32 +41,46 @@ def sample() -> tuple[np.ndarray, np.ndarray]:
     return 0.4 * z**2 + rng.normal(size=ROWS), z
 
 
+def influence(z: np.ndarray, prediction: np.ndarray, h: int, k: int) -> tuple[float, np.ndarray]:
+    """HGR-KB and the change of it, times n, that leaving out each row makes."""
+    rows = len(z)
+    value = reference.kb(z, prediction, h, k)
+    without = [reference.kb(np.delete(z, i), np.delete(prediction, i), h, k) for i in range(rows)]
+    return value, (rows - 1) * (value - np.array(without))
+
+
 def test_the_bound_is_its_formula(sample: tuple[np.ndarray, np.ndarray]) -> None:
+    """The error is near the jackknife's; the quantile is Student's, corrected for skewness."""
     prediction, z = sample
-    found = certify(prediction, z, Penalty(KB(4, 3), 0.6, name="age"), level=0.9)
-    value = reference.kb(z, prediction, 4, 3)
-    fit = hgr_jax.kb_fit(z.astype(np.float32), prediction.astype(np.float32), 4, 3)
-    less = np.sqrt(1 - (1 - value**2) * (ROWS - 1) / (ROWS - 1 - 3))  # m = max(4, 3) - 1
-    bound = less + stats.norm.ppf(0.9) * float(fit.standard_error)
-    assert found.value == pytest.approx(value, abs=1e-5)
-    assert found.bound == pytest.approx(bound, abs=1e-5)
-    assert found.standard_error == pytest.approx(float(fit.standard_error), abs=1e-6)
-    assert (found.rows, found.degrees, found.level, found.name) == (ROWS, (4, 3), 0.9, "age")
-    assert found.holds == (bound <= 0.6)
-    assert not certify(prediction, z, Penalty(KB(4, 3), found.bound - 1e-6), level=0.9).holds
-    # At degree 1 there is no bias to take away: the bound is that of the correlation.
+    found = certify(prediction, z, Penalty(KB(2, 3), 0.9, name="age"), level=0.9)
+    value, psi = influence(z, prediction, 2, 3)
+    assert found.value == pytest.approx(value, abs=1e-6)
+    assert found.standard_error == pytest.approx(psi.std() / np.sqrt(ROWS), rel=0.1)
+    psi = psi - psi.mean()
+    carriers = (psi**2).sum() ** 2 / (psi**4).sum()
+    skewness = max((psi**3).mean() / psi.std() ** 3, 0)
+    quantile = stats.t.ppf(0.9, carriers - 1)
+    quantile += skewness * (2 * stats.norm.ppf(0.9) ** 2 + 1) / (6 * np.sqrt(ROWS))
+    assert found.bound == pytest.approx(value + quantile * found.standard_error, abs=0.01)
+    assert (found.rows, found.degrees, found.level, found.name) == (ROWS, (2, 3), 0.9, "age")
+    assert found.measure == "HGR-KB(2, 3)"
+    assert found.holds == (found.bound <= 0.9)
+    assert not certify(prediction, z, Penalty(KB(2, 3), found.bound - 1e-6), level=0.9).holds
     linear = certify(prediction, z, Penalty(KB(1, 1), 0.6))
     r = abs(np.corrcoef(prediction, z)[0, 1])
-    assert linear.bound == pytest.approx(r + 1.645 * linear.standard_error, abs=1e-3)
+    assert r + 1.645 * linear.standard_error <= linear.bound <= r + 2 * linear.standard_error
 
 
-def test_several_columns_are_bounded_at_once(sample: tuple[np.ndarray, np.ndarray]) -> None:
+def test_the_largest_of_several_columns_is_bounded(sample: tuple[np.ndarray, np.ndarray]) -> None:
     prediction, z = sample
-    both = np.stack([z + 3 * prediction, prediction], axis=1)
+    both = np.stack([prediction, z + 3 * prediction], axis=1)
     found = certify(both, z, Penalty(KB(2, 2), 0.9))
-    single = [certify(column, z, Penalty(KB(2, 2), 0.9), 0.975) for column in both.T]
+    single = [certify(column, z, Penalty(KB(2, 2), 0.9)) for column in both.T]
     assert found.bound == pytest.approx(max(each.bound for each in single))
-    assert found.level == 0.95
+    assert found.value == pytest.approx(max(each.value for each in single))
+    worst = max(range(2), key=lambda i: single[i].bound)
+    assert (found.level, found.worst) == (0.95, f"column {worst}")
+    assert f"for column {worst}" in str(found)
 
 
 def test_categories_and_scales(sample: tuple[np.ndarray, np.ndarray]) -> None:
@@ -93,10 +107,12 @@ def test_degenerate_predictions(sample: tuple[np.ndarray, np.ndarray]) -> None:
     few = certify(z[:8], z[:8] ** 3, 0.9)
     assert (few.bound, few.holds) == (1, False)
     assert certify(z, z, 0.9).reason == ""
-    # What float32 cannot tell: the attribute itself, far from 0, with an outlier, of a huge unit.
+    # The attribute itself, far from 0, with an outlier, of a huge unit.
     outlier = np.where(np.arange(ROWS) == 0, 1e8, z)
     for copy in (z + 1e9, outlier, z * 1e39):
         assert certify(copy, z, 0.3).bound == pytest.approx(1, abs=1e-2)
+    assert "carry the variance of the predictions" in certify(outlier, z, 0.3).reason
+    assert "carry the variance of the attribute" in certify(z, outlier, 0.3).reason
 
 
 def test_rows_that_would_do() -> None:
@@ -126,10 +142,13 @@ def test_a_bound_covers_the_population() -> None:
 def test_texts_and_pictures(sample: tuple[np.ndarray, np.ndarray]) -> None:
     tried = (Candidate(0.1, 50, 0.1, 0.2, True), Candidate(0.2, 75, 0.2, 0.4, False))
     found = Certificate(0.3, 0.95, 0.1, 0.2, 0.05, 1500, 300, (5, 4), "<age>", tried)
-    assert "at most 0.3, with 95% confidence" in str(found)
+    assert "and the prediction in the population: at most 0.3 (upper bound 0.200" in str(found)
+    assert "P(a model is returned and breaks its threshold) <= 1 - level = 0.05, if" in str(found)
     assert "candidates tried: 2, accepted: 1" in repr(found)
-    assert found.method.endswith("of models in an order fixed before")
-    assert "with 99.9% confidence" in str(certify(*sample, 0.3, level=0.999))
+    assert found.supposes.endswith("or choosing the model, or the order of the models")
+    assert "<= 1 - level = 0.001, if the rows are drawn independently" in str(
+        certify(*sample, 0.3, level=0.999)
+    )
     assert certify(*sample, 0.3, level=0.001).bound >= 0
     assert "&lt;age&gt;" in found._repr_html_()
     assert "<age>" not in found._repr_html_()
@@ -251,10 +270,23 @@ def test_several_penalties_have_a_certificate_each() -> None:
     held = {"held_out": (x, protected), "level": 0.9}
     first, second = fit_certified(trainer, x, y, protected, steps=5, **held)
     assert [(each.name, each.threshold) for each in (first, second)] == [("a", 1.0), ("b", 0.9)]
-    for found, attribute, degree in ((first, z, (2, 2)), (second, x[:, 2], (5, 1))):
+    for found, attribute, statistic in ((first, z, KB(2, 2)), (second, x[:, 2], SK(1))):
         assert found.level == pytest.approx(0.95)
-        again = certify(trainer.predict(x), attribute, Penalty(KB(*degree), 1.0), 0.95)
+        again = certify(trainer.predict(x), attribute, Penalty(statistic, 1.0), 0.95)
         assert found.bound == pytest.approx(again.bound, abs=1e-5)
+    assert (first.measure, second.measure) == ("HGR-KB(2, 2)", "HGR-SK(1)")
+
+
+def test_a_training_given_y_has_a_certificate_of_its_groups() -> None:
+    x, y, z = some_data(rows=300)
+    penalty = Penalty(KB(1, 1), 1.0, given=2, name="a")
+    trainer = new_trainer(penalty)
+    (found,) = fit_certified(trainer, x, y, z, held_out=(x, z, y), steps=5)
+    again = certify(trainer.predict(x), z, penalty, y=y)
+    assert found.bound == pytest.approx(again.bound, abs=1e-5)
+    assert found.given == ("bin 0", "bin 1")
+    with pytest.raises(ValueError, match=r"held_out must be \(x, protected, y\) with given"):
+        fit_certified(new_trainer(penalty), x, y, z, held_out=(x, z), steps=5)
 
 
 def test_predictions_stay_within_those_of_the_training_rows(

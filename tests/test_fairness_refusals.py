@@ -21,6 +21,7 @@ from hgr_jax.fairness import (
     KB,
     MLP,
     SK,
+    DemographicParity,
     FairMLPClassifier,
     FairMLPRegressor,
     FairnessScorer,
@@ -92,6 +93,9 @@ def with_others(*rows: Any, penalty: Penalty = PENALTY) -> Any:
 
 def certified(prediction: Any = Y, z: Any = Z, threshold: Any = 0.3, **options: Any) -> Any:
     return certify(prediction, z, threshold, **options)
+
+
+PARITY = Penalty(DemographicParity(), 0.3)
 
 
 def guaranteed(x: Any = X, z: Any = Z, **options: Any) -> Any:
@@ -224,7 +228,15 @@ VALUE_ERRORS: list[tuple[str, Callable[[], Any]]] = [
     (r"prediction must have shape \(n,\)", when(certified, np.zeros(0), np.zeros(0))),
     ("n and columns >= 1", when(certified, np.zeros((ROWS, 0)))),
     ("penalties with degrees", when(certified, threshold=Penalty(KB(np.square, 2)))),
-    ("without given", when(certified, threshold=Penalty(given=3))),
+    ("given=3 needs the targets", when(certified, threshold=Penalty(given=3))),
+    ("no valid bound", when(certified, threshold=Penalty(given="polynomials"))),
+    ("bins of y need numbers", when(certified, threshold=Penalty(given=3), y=["a"] * ROWS)),
+    ("method must be one of", when(certified, method="exact")),
+    ("groups must be a label for each", when(certified, groups=[1, 2])),
+    ("groups has 120 missing", when(certified, groups=[None] * ROWS)),
+    ("all rows have the same label", when(certified, groups=[1] * ROWS)),
+    (r"must be one-hot, .* Give several attributes by", when(certified, Y, BOTH)),
+    ("demographic parity compares levels", when(certified, threshold=PARITY)),
     ("nothing to guarantee", when(guaranteed, penalties=())),
     ("held_out must be", when(guaranteed, held_out=X)),
     ("level must be", when(guaranteed, level=2)),
@@ -237,7 +249,6 @@ VALUE_ERRORS: list[tuple[str, Callable[[], Any]]] = [
     ("120 rows cannot be split", when(fit, guarantee=0.9, guarantee_fraction=0.9999)),
     ("exclude each other", when(fit, guarantee=0.9, early_stopping=True)),
     ("a guarantee needs fit", when(fit, guarantee=0.9, penalty=None)),
-    ("without given", when(fit, guarantee=0.9, penalty=Penalty(given=2))),
     # Estimators
     (r"threshold must be in \(0, 1\]", when(fit, threshold=0.0)),
     ("activation must be one of", when(fit, activation="swish")),
@@ -258,7 +269,7 @@ VALUE_ERRORS: list[tuple[str, Callable[[], Any]]] = [
     (f"age must have {LONG}", when(fit, {"age": Z[:5]})),
     *(
         (message, when(measure, protected))
-        for measure in (when(didi, Y), when(certified, Y), when(report, Y, None, Y))
+        for measure in (when(didi, Y), when(report, Y, None, Y))
         for message, protected in (
             (r"must be one-hot, .* Give several attributes by", BOTH),
             ("protected must be", None),

@@ -38,8 +38,8 @@ Integers = NDArray[np.integer[Any]]
 LEAST_CARRIERS = 10
 """Smallest effective number of rows that carry the variance of a variable, for a valid error."""
 
-LEAST_PAIR_CARRIERS = 3
-"""Smallest effective number of rows that carry the error of a correlation."""
+LEAST_LEVEL_CARRIERS = 5
+"""Smallest effective number of rows that carry the variance of the predictions of a level."""
 
 LEAST_LEVEL_ROWS = 10
 """Smallest number of rows of a level of a category."""
@@ -58,6 +58,8 @@ MOST_GROUPS = 6
 MAIN, CELLS, MEANS = 0.7, 0.2, 0.1
 """Shares of the error of a table's limit: of the correlation, the shares of cells, and the means of
 the functions."""
+
+PARITY = "demographic parity"
 
 HALVINGS = 40
 """Steps of the bisection for the limit of a mean."""
@@ -121,7 +123,8 @@ class Bound:
       error: standard error of the value; 0 of a limit for any number of rows.
       functions: numbers of functions of the attribute and of the prediction.
       measure: name of what is bounded.
-      reason: why the rows give no limit, or empty.
+      reason: why the rows give no limit, or empty; the limit is then ``largest``.
+      largest: the largest value that there can be: infinity for a difference of unbounded numbers.
     """
 
     limit: float
@@ -130,10 +133,11 @@ class Bound:
     functions: tuple[int, int]
     measure: str
     reason: str = ""
+    largest: float = 1.0
 
     def refused(self, reason: str) -> Bound:
-        """Return the bound 1, with the reason."""
-        return dataclasses.replace(self, limit=1.0, reason=reason)
+        """Return the bound without a limit, with the reason."""
+        return dataclasses.replace(self, limit=self.largest, reason=reason)
 
 
 def asymptotic(statistic: Statistic, sample: Sample, level: float) -> Bound:
@@ -148,12 +152,13 @@ def asymptotic(statistic: Statistic, sample: Sample, level: float) -> Bound:
     in standard errors for linear regression with multi-stage samples" (2002), for the degrees of
     freedom.
     """
+    if reason := _unvaried(sample):
+        return _without_rows(statistic, sample).refused(reason)
     if isinstance(statistic, DemographicParity):
         bound = _difference_of_means(sample, level)
     else:
         bound = _largest_correlation(statistic, sample, level)
-    of_ranks = isinstance(statistic, HGR)
-    reason = _reason_for_no_bound(sample, of_ranks=of_ranks) or bound.reason
+    reason = _rare_levels(sample) or _few_carriers(sample, of_ranks=isinstance(statistic, HGR))
     return bound.refused(reason) if reason else bound
 
 
@@ -167,15 +172,32 @@ def finite_sample(statistic: Statistic, sample: Sample, level: float) -> Bound:
     Ramdas, "Estimating means of bounded random variables by betting" (2024).
     """
     sample = sample.one_row_per_cluster()
+    if reason := _unvaried(sample):
+        return _without_rows(statistic, sample).refused(reason)
     if isinstance(statistic, DemographicParity):
         bound = _finite_difference(sample, level)
     else:
         bound = _finite_correlation(statistic, sample, level)
-    reason = _unvaried(sample) or _rare_levels(sample) or bound.reason
+    reason = _rare_levels(sample)
     return bound.refused(reason) if reason else bound
 
 
+def _without_rows(statistic: Statistic, sample: Sample) -> Bound:
+    """Return the bound of rows that do not vary."""
+    if isinstance(statistic, DemographicParity):
+        return Bound(1.0, 0.0, 0.0, (1, 1), PARITY, largest=_largest_difference(sample))
+    return Bound(1.0, 0.0, 0.0, (1, 1), _kernels(statistic, sample)[1].format(1, 1))
+
+
+def _largest_difference(sample: Sample) -> float:
+    p = sample.prediction
+    return 1.0 if ((p >= 0) & (p <= 1)).all() else np.inf
+
+
 def _unvaried(sample: Sample) -> str:
+    """Return that rows do not vary, or an empty text."""
+    if len(sample.prediction) < 2:
+        return f"there are only {len(sample.prediction)} rows"
     if not np.ptp(sample.prediction):
         return "all predictions are equal, which says nothing of rows where they would differ"
     if not (sample.z != sample.z[:1]).any():
@@ -199,10 +221,8 @@ def _rare_levels(sample: Sample) -> str:
     return f"fewer than {LEAST_LEVEL_ROWS} {sample.unit} of the level(s) {shown}"
 
 
-def _reason_for_no_bound(sample: Sample, *, of_ranks: bool) -> str:
-    """Return why rows give no bound by the law of many rows, or an empty text."""
-    if reason := _unvaried(sample) or _rare_levels(sample):
-        return reason
+def _few_carriers(sample: Sample, *, of_ranks: bool) -> str:
+    """Return that too few rows carry a variance for the law of many, or an empty text."""
     for name, values in (("predictions", sample.prediction), ("attribute", sample.z)):
         if values.ndim == 1:
             values = ranks(values[:, None])[:, 0] if of_ranks else values
@@ -218,21 +238,21 @@ def _carriers(sums: Floats, power: int = 2) -> float:
     return float((np.abs(sums) ** power).sum() ** 2 / max((sums ** (2 * power)).sum(), 1e-300))
 
 
-def _limit(value: float, influence: Floats, level: float) -> tuple[float, float, float]:
-    """Return the upper limit of a mean, its standard error, and the rows that carry it.
+def _limit(value: float, influence: Floats, level: float) -> tuple[float, float]:
+    """Return the upper limit of a mean, and its standard error.
 
     ``influence`` are the rows' (or clusters') shares of the error of ``value``, of sum 0.
     """
     square = float(influence @ influence)
     if not square > 0:
-        return value, 0.0, 0.0
+        return value, 0.0
     carriers = _carriers(influence)
     error = np.sqrt(square * len(influence) / max(len(influence) - 1, 1))
     skewness = float((influence**3).sum()) / square**1.5
     normal = normal_quantile(level)
     student = float(special.stdtrit(max(carriers - 1, 1.0), level))
     quantile = student + max(skewness, 0.0) * (2 * normal**2 + 1) / 6
-    return value + quantile * error, float(error), carriers
+    return value + quantile * error, float(error)
 
 
 def _degrees(statistic: HGR) -> tuple[int, int] | None:
@@ -246,9 +266,7 @@ def _kernels(statistic: Statistic, sample: Sample) -> tuple[list[tuple[Any, Any]
     h, k = statistic.kernels
     if isinstance(statistic, HGR):
         of_z, of_p = _degrees(statistic) or (RANK_FUNCTIONS, RANK_FUNCTIONS)
-        return [
-            (category or RankKernel(of_z), RankKernel(of_p))
-        ], "HGR({}, {})"
+        return [(category or RankKernel(of_z), RankKernel(of_p))], "HGR({}, {})"
     if isinstance(statistic, SK):
         both: list[tuple[Any, Any]] = [(category, k)] if category else [(k, 1), (1, k)]
         return both, f"HGR-SK({k})"
@@ -264,21 +282,15 @@ def _largest_correlation(statistic: Statistic, sample: Sample, level: float) -> 
         rows, functions = f.shape[1], (max(len(f), 1), max(len(g), 1))
         bound = Bound(1.0, 0.0, 0.0, functions, measure.format(*functions))
         if not (len(f) and len(g)) or rows <= sum(functions) + 1:
-            bounds.append(bound.refused("too few rows for the degrees, or far outliers"))
+            bounds.append(bound.refused("too few rows for the degrees"))
             continue
         u, values, v = np.linalg.svd(f @ g.T / rows)
         value = float(min(values[0], 1.0))
         best_f, best_g = u[:, 0] @ f, v[0] @ g
         influence = best_f * best_g - value / 2 * (best_f**2 + best_g**2)
-        limit, error, carriers = _limit(value, sample.sums(influence) / rows, level)
-        bound = dataclasses.replace(
-            bound, limit=float(np.clip(limit, 0, 1)), value=value, error=error
-        )
-        if error and carriers < LEAST_PAIR_CARRIERS:
-            bound = bound.refused(
-                f"fewer than {LEAST_PAIR_CARRIERS} {sample.unit} carry the error of the correlation"
-            )
-        bounds.append(bound)
+        limit, error = _limit(value, sample.sums(influence) / rows, level)
+        limit = float(np.clip(limit, 0, 1))
+        bounds.append(dataclasses.replace(bound, limit=limit, value=value, error=error))
     return max(bounds, key=lambda bound: (bool(bound.reason), bound.limit))
 
 
@@ -305,29 +317,29 @@ def _difference_of_means(sample: Sample, level: float) -> Bound:
     means = {i: float(p[members[i]].mean()) for i in kept}
     residuals = {i: np.where(members[i], (p - means[i]) / members[i].sum(), 0.0) for i in kept}
     value = max(means.values()) - min(means.values())
-    bound = Bound(1.0, value, 0.0, (max(len(kept) - 1, 1), 1), "demographic parity")
+    largest = _largest_difference(sample)
+    bound = Bound(largest, value, 0.0, (max(len(kept) - 1, 1), 1), PARITY, largest=largest)
     best = (-np.inf, 0.0)
     for i in kept:
-        if _carriers(sample.sums(residuals[i])) < LEAST_PAIR_CARRIERS:
+        if _carriers(sample.sums(residuals[i])) < LEAST_LEVEL_CARRIERS:
             return bound.refused(
-                f"fewer than {LEAST_PAIR_CARRIERS} rows carry the variance of the predictions of"
+                f"fewer than {LEAST_LEVEL_CARRIERS} rows carry the variance of the predictions of"
                 f" the level {sample.levels[i]!r} (the finite-sample bound needs no such rows)"
             )
     for i, j in itertools.permutations(kept, 2):
         influence = sample.sums(residuals[i] - residuals[j])
-        best = max(best, _limit(means[i] - means[j], influence, level)[:2])
+        best = max(best, _limit(means[i] - means[j], influence, level))
     return dataclasses.replace(bound, limit=float(max(best[0], value)), error=best[1])
 
 
 def _finite_difference(sample: Sample, level: float) -> Bound:
     """Return the bound of the largest difference of mean predictions in [0, 1]."""
-    p = sample.prediction
+    p, largest = sample.prediction, _largest_difference(sample)
     parts = [p[column > 0] for column in sample.z.T if column.any()]
     means = [float(part.mean()) for part in parts]
-    bound = Bound(
-        1.0, max(means) - min(means), 0.0, (max(len(parts) - 1, 1), 1), "demographic parity"
-    )
-    if p.min() < 0 or p.max() > 1:
+    value, functions = max(means) - min(means), (max(len(parts) - 1, 1), 1)
+    bound = Bound(largest, value, 0.0, functions, PARITY, largest=largest)
+    if largest > 1:
         return bound.refused(
             "a bound for any number of rows needs predictions between 0 and 1, such as"
             f" probabilities; they reach from {p.min():.3g} to {p.max():.3g}"

@@ -253,7 +253,7 @@ def certify(
     y: ArrayLike | None = None,
     groups: ArrayLike | None = None,
     method: str = "asymptotic",
-) -> Certificate | tuple[Certificate, ...]:
+) -> Any:
     """Bound how far any model's predictions depend on an attribute, from rows it was not fitted to.
 
     What is promised is P(a model is returned and breaks its threshold) <= 1 - level; a model is
