@@ -147,28 +147,29 @@ class TestMeasures:
     def test_demographic_parity(self) -> None:
         rng = np.random.default_rng(2)
         level, group = rng.integers(0, 3, ROWS), rng.integers(0, 2, ROWS)
-        z, p = np.eye(4)[level], rng.normal(size=ROWS)  # of a level without rows
+        z = np.eye(4, dtype=np.float32)[level]  # of a level without rows
+        p = rng.normal(size=ROWS).astype(np.float32)
 
         def expected(rows: np.ndarray) -> float:
             means = [p[rows & (level == i)].mean() for i in range(3)]
             return max(means) - min(means)
 
         everything = np.ones(ROWS, bool)
-        found = measured(Penalty("demographic_parity", 0.1), z, p)
+        found = measured(Penalty("demographic_parity", 0.1), jnp.asarray(z), jnp.asarray(p))
         np.testing.assert_allclose(found, [expected(everything)], rtol=1e-5)
         penalty = Penalty(DemographicParity(), 0.1, given="classes")
-        found = measured(penalty, z, p, jnp.asarray(group, jnp.int32), 2)
+        found = measured(penalty, jnp.asarray(z), jnp.asarray(p), jnp.asarray(group, jnp.int32), 2)
         np.testing.assert_allclose(found, [expected(group == i) for i in range(2)], rtol=1e-5)
 
         def value(p: jax.Array) -> jax.Array:
-            return DemographicParity().value((), jnp.asarray(z, jnp.float32), p)[0]
+            return DemographicParity().value((), jnp.asarray(z), p)[0]
 
-        gradient = np.asarray(jax.grad(value)(jnp.asarray(p, jnp.float32)))
+        gradient = np.asarray(jax.grad(value)(jnp.asarray(p)))
         means = [p[level == i].mean() for i in range(3)]
         for i, sign in ((np.argmax(means), 1), (np.argmin(means), -1)):
             np.testing.assert_allclose(gradient[level == i], sign / (level == i).sum(), rtol=1e-5)
         with pytest.raises(ValueError, match="needs the levels of a category"):
-            measured(penalty, p, p, jnp.asarray(group, jnp.int32), 2)
+            measured(penalty, jnp.asarray(p), jnp.asarray(p), jnp.asarray(group, jnp.int32), 2)
 
     def test_a_function_of_ones_own(self) -> None:
         def covariance(z: jax.Array, prediction: jax.Array) -> jax.Array:

@@ -230,7 +230,7 @@ VALUE_ERRORS: list[tuple[str, Callable[[], Any]]] = [
     ("penalties with degrees", when(certified, threshold=Penalty(KB(np.square, 2)))),
     ("given=3 needs the targets", when(certified, threshold=Penalty(given=3))),
     ("no valid bound", when(certified, threshold=Penalty(given="polynomials"))),
-    ("bins of y need numbers", when(certified, threshold=Penalty(given=3), y=["a"] * ROWS)),
+    ("y must hold real numbers", when(certified, threshold=Penalty(given=3), y=["a"] * ROWS)),
     ("method must be one of", when(certified, method="exact")),
     ("groups must be a label for each", when(certified, groups=[1, 2])),
     ("groups has 120 missing", when(certified, groups=[None] * ROWS)),

@@ -33,7 +33,7 @@ from hgr_jax.core.host.ranks import RankKernel, ranks
 from hgr_jax.core.kernels import Indicators
 from hgr_jax.fairness.statistics import HGR, SK, DemographicParity, Statistic
 
-Integers = NDArray[np.integer[Any]]
+Codes = NDArray[np.integer[Any]]
 
 LEAST_CARRIERS = 10
 """Smallest effective number of rows that carry the variance of a variable, for a valid error."""
@@ -79,7 +79,7 @@ class Sample:
     z: Floats
     prediction: Floats
     levels: Sequence[str] = ()
-    clusters: Integers | None = None
+    clusters: Codes | None = None
 
     def take(self, rows: NDArray[np.integer] | NDArray[np.bool_]) -> Sample:
         """Return the rows of a mask or of positions."""
@@ -94,7 +94,7 @@ class Sample:
         return "rows" if self.clusters is None else "groups of rows"
 
     @property
-    def codes(self) -> Integers:
+    def codes(self) -> Codes:
         """The level of every row, of a category."""
         return self.z.argmax(axis=1)
 
@@ -424,7 +424,7 @@ def _finite_correlation(statistic: Statistic, sample: Sample, level: float) -> B
     return bound
 
 
-def _rank_groups(degrees: tuple[int, int] | None, sample: Sample) -> tuple[list[Integers], str]:
+def _rank_groups(degrees: tuple[int, int] | None, sample: Sample) -> tuple[list[Codes], str]:
     """Return the groups of both variables of the rows beside the reference, and HGR's name."""
     rows = len(sample.prediction)
     order = np.random.default_rng(1).permutation(rows)
@@ -447,7 +447,7 @@ def _largest_value(statistic: Statistic, sample: Sample) -> tuple[float, tuple[i
     return max((_top(f, g), (max(len(f), 1), max(len(g), 1))) for f, g in pairs)
 
 
-def _in_groups(values: Floats, reference: Integers, count: int) -> Integers:
+def _in_groups(values: Floats, reference: Codes, count: int) -> Codes:
     """Return the group of each value, between quantiles of the reference rows."""
     seen = values[reference]
     if not len(seen):

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import dataclasses
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
+from typing import TYPE_CHECKING, Any, NamedTuple, Self, TypeVar
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -313,6 +313,7 @@ def certify(
     """
     check_choice("method", method, tuple(METHODS))
     check_level("level", level)
+    y = np.array(y) if isinstance(y, list | tuple) else y
     data = TrainingData.of(prediction, y, protected)
     penalties = _penalties_of(data, penalty)
     columns = numbers("prediction", data.x)
@@ -322,12 +323,13 @@ def certify(
             f" {columns.shape}."
         )
     clusters = _clusters_of(groups, len(columns), prediction=prediction, y=y, protected=protected)
-    each, targets = 1 - (1 - level) / len(penalties), _targets_of(data, penalties)
-    certificates = []
+    each, certificates = 1 - (1 - level) / len(penalties), []
     for attribute, one in penalties:
+        if one.given is not None and data.y is None:
+            raise ValueError(f"given={one.given!r} needs the targets: certify(..., y=y).")
         z, levels = _levels_of(one.statistic, one.name, data.z[attribute])
-        encoder = Encoding.learn(one, z, None if targets is None else targets.y)
-        held = Held(columns, *_given(encoder, targets), levels or encoder.levels or (), clusters)
+        encoder = Encoding.learn(one, z, data.condition)
+        held = Held.of(columns, encoder, data.condition[1], levels)._replace(clusters=clusters)
         penalty = encoder.with_supported_degree(one)
         certificates.append(bounded(penalty, encoder.encode(z), held, each, method))
     return certificates[0] if len(certificates) == 1 else tuple(certificates)
@@ -350,12 +352,13 @@ class Held(NamedTuple):
     levels: Sequence[str] = ()
     clusters: NDArray[np.integer[Any]] | None = None
 
-
-class _Targets(NamedTuple):
-    """Targets as numbers, and the names of their classes if they are text."""
-
-    y: NDArray[Any]
-    classes: Sequence[str]
+    @classmethod
+    def of(
+        cls, prediction: NDArray[Any], encoder: Encoding, given: Any, levels: Sequence[str] = ()
+    ) -> Self:
+        """Return rows with the groups and the names of an encoding; ``given`` are the targets."""
+        group = encoder.group(np.asarray(given)) if encoder.group_names else None
+        return cls(prediction, group, encoder.group_names, levels or encoder.levels or ())
 
 
 def _penalties_of(data: TrainingData, penalty: Any) -> list[tuple[str, Penalty]]:
@@ -397,22 +400,6 @@ def _clusters_of(groups: Any, rows: int, **others: Any) -> NDArray[np.intp] | No
     return np.asarray(codes)
 
 
-def _targets_of(data: TrainingData, penalties: Sequence[tuple[str, Penalty]]) -> _Targets | None:
-    """Return the targets where a penalty needs them."""
-    needing = [one for _, one in penalties if one.given is not None]
-    if not needing:
-        return None
-    if data.y is None:
-        raise ValueError(f"given={needing[0].given!r} needs the targets: certify(..., y=y).")
-    y = np.asarray(data.y)
-    if y.dtype.kind in "OUS":
-        if any(one.given != "classes" for one in needing):
-            raise ValueError("bins of y need numbers; y is text. Give given='classes'.")
-        category = encode_texts(y.tolist())
-        return _Targets(category.codes.astype(np.float64), category.levels)
-    return _Targets(numbers("y", y), ())
-
-
 def _levels_of(statistic: Statistic, name: str, z: Any) -> tuple[Any, Sequence[str]]:
     """Return an attribute as `statistic` takes it, and names of its levels that are not text."""
     z = np.asarray(z)
@@ -427,16 +414,6 @@ def _levels_of(statistic: Statistic, name: str, z: Any) -> tuple[Any, Sequence[s
             " numbers: cut it into groups, or bound KB or HGR."
         )
     return np.array(category.levels)[category.codes], ()
-
-
-def _given(
-    encoder: Encoding, targets: _Targets | None
-) -> tuple[NDArray[np.integer[Any]] | None, Sequence[str]]:
-    """Return the group of y of every row, and the names of the groups."""
-    if targets is None or not encoder.group_names:
-        return None, ()
-    names = [f"y={name!r}" for name in targets.classes] or encoder.group_names
-    return encoder.group(targets.y), names
 
 
 def check_certifiable(penalty: Penalty) -> None:
@@ -561,6 +538,8 @@ def fit_certified(
     protected: Protected,
     *,
     held_out: tuple[Any, ...],
+    given: Any = None,
+    sample_weight: ArrayLike | None = None,
     constraint_rows: tuple[ArrayLike, Protected] | None = None,
     level: float = 0.95,
     steps: int = 500,
@@ -583,7 +562,9 @@ def fit_certified(
       trainer: not fitted, of penalties that `certify` takes; afterwards it predicts by the accepted
         candidate (its `history` has all steps).
       x, y, protected: training rows, as of `FairTrainer.fit`.
-      held_out: ``(x, protected)`` of the rows to test on; ``(x, protected, y)`` with ``given``.
+      held_out: ``(x, protected)`` of the rows to test on; ``(x, protected, y)`` for penalties with
+        ``given``, y being the targets, or what is given in their place.  Their weights are equal.
+      given, sample_weight: of the training rows, as of `FairTrainer.fit`.
       constraint_rows: further rows, as of `FairTrainer.fit`.
       level: P(a model is returned and breaks its threshold) <= 1 - level, for all penalties
         together.
@@ -645,6 +626,7 @@ def fit_certified(
             for penalty in penalties
         )
         options: Any = {"constraint_rows": constraint_rows, "evaluate_every": steps}
+        options |= {"given": given, "sample_weight": sample_weight}
         trainer.fit(x, y, protected, steps=end, **options)
 
     def candidates(advance: Callable[..., None]) -> Iterator[tuple[list[float], int, Any]]:
@@ -664,12 +646,11 @@ def fit_certified(
 
     def bounds(_: Any) -> list[Certificate]:
         prediction = np.asarray(trainer.predict(test.x))
-        targets = _Targets(numbers("y", test.y), ()) if by_y else None
         return [
             bounded(
                 encoder.with_supported_degree(penalty),
                 encoder.encode(attributes[encoder.name]),
-                Held(prediction, *_given(encoder, targets), encoder.levels or ()),
+                Held.of(prediction, encoder, test.y),
                 1 - (1 - level) / len(penalised),
             )
             for penalty, encoder in zip(penalties, trainer.encoders, strict=True)

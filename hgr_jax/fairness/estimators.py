@@ -307,6 +307,10 @@ class FairMLP(base.BaseEstimator, abc.ABC):  # type: ignore[misc,name-defined]
     def _learn_targets(self, y: NDArray[Any]) -> tuple[NDArray[Any], int]:
         """Return the targets of the network, and the number of its outputs."""
 
+    @abc.abstractmethod
+    def _encode_targets(self, y: NDArray[Any]) -> NDArray[np.float64]:
+        """Return targets of other rows as those of the network."""
+
     def _penalties(self, data: TrainingData) -> tuple[Penalty, ...]:
         """Return the penalties of a training; without a constraint, one that only measures."""
         if not data.z:
@@ -378,6 +382,9 @@ class FairMLP(base.BaseEstimator, abc.ABC):  # type: ignore[misc,name-defined]
             trainer.fit(data.x, data.y, named(data), **fit)
         else:
             fit["held_out"] = self._scaled(held.x), named(held)
+            if any(penalty.given is not None for penalty in penalties):
+                given = next(iter(held.given.values()), None)
+                fit["held_out"] += (self._encode_targets(held.y) if given is None else given,)
             fit["level"] = check_level("guarantee", self.guarantee)
             try:
                 certificates = fit_certified(trainer, data.x, data.y, named(data), **fit)
@@ -486,7 +493,10 @@ class FairMLPRegressor(base.RegressorMixin, FairMLP):  # type: ignore[misc,name-
         y = numbers("y", y)
         check_squares("y", y)
         self._low, self._range = float(y.min()), float(np.ptp(y)) or 1.0
-        return (y - self._low) / self._range, 1
+        return self._encode_targets(y), 1
+
+    def _encode_targets(self, y: NDArray[Any]) -> NDArray[np.float64]:
+        return np.asarray((numbers("y", y) - self._low) / self._range)
 
     def _check_outputs(self, outputs: int) -> None:
         if outputs != 1 or not np.isfinite([self._low, self._range]).all():
@@ -523,13 +533,16 @@ class FairMLPClassifier(base.ClassifierMixin, FairMLP):  # type: ignore[misc,nam
 
     def _learn_targets(self, y: NDArray[Any]) -> tuple[NDArray[Any], int]:
         multiclass.check_classification_targets(y)
-        self.classes_, codes = np.unique(y, return_inverse=True)
+        self.classes_ = np.unique(y)
         if len(self.classes_) < 2:
             raise ValueError(
                 f"y must have at least two classes; got 1 class, {self.classes_[0]!r}."
             )
         outputs = 1 if len(self.classes_) == 2 else len(self.classes_)
-        return codes.astype(np.float64), outputs
+        return self._encode_targets(y), outputs
+
+    def _encode_targets(self, y: NDArray[Any]) -> NDArray[np.float64]:
+        return np.searchsorted(self.classes_, y).astype(np.float64)
 
     def _check_outputs(self, outputs: int) -> None:
         classes = len(np.unique(self.classes_))
