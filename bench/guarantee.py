@@ -1,6 +1,6 @@
 """Do models that are returned with a guarantee keep it on new rows?
 
-python -m bench.guarantee [--quick] [--write]
+python -m bench.guarantee [--only attack|trainings] [--quick] [--write]
 """
 
 from __future__ import annotations
@@ -15,6 +15,7 @@ from numpy.typing import NDArray
 from tqdm import tqdm
 
 import hgr_jax
+from bench.attack import attack
 from bench.machine import describe
 from bench.paper import enforcement
 from bench.report import MarkdownReport, bench_parser
@@ -247,14 +248,22 @@ def fold_of_table(setting: enforcement.Setting, index: int, seed: int) -> tuple[
 def main(argv: list[str] | None = None) -> int:
     """Run the bench; exits with 1 if guarantees fail more often than they say."""
     parser = bench_parser("guarantee", __doc__, quick="few data sets, one threshold")
+    parser.add_argument("--only", choices=("attack", "trainings"), help="one of the two parts")
     options = parser.parse_args(argv)
-    report = MarkdownReport()
-    report.say(describe())
-    report.say()
-    holds = guarantees(report, options.quick)
-    holds &= on_tables(report, options.quick)
-    if options.write:
-        report.keep("guarantee")
+    holds = True
+    for part, section, measures in (
+        ("attack", "guarantee attack", (attack,)),
+        ("trainings", "guarantee", (guarantees, on_tables)),
+    ):
+        if options.only not in (None, part):
+            continue
+        report = MarkdownReport()
+        report.say(describe())
+        report.say()
+        for measure in measures:
+            holds &= measure(report, options.quick)
+        if options.write:
+            report.keep(section)
     return 0 if holds else 1
 
 

@@ -15,7 +15,7 @@ from typing import Any, TextIO
 from hgr_jax._files import WritingError, written_together
 from hgr_jax._optional import require
 from hgr_jax.cli.interrupts import leaving_on_interrupt
-from hgr_jax.cli.options import FairOptions, ScanOptions, command_parser
+from hgr_jax.cli.options import AuditOptions, FairOptions, ScanOptions, command_parser
 from hgr_jax.tables.faults import TableError, printable
 from hgr_jax.tables.packed import check_readable
 from hgr_jax.tables.reading import Reading
@@ -23,7 +23,10 @@ from hgr_jax.tables.sources import names_several
 
 
 def main(argv: list[str] | None = None) -> int:
-    """Run one command; 0 if it worked, 2 with one line on stderr if it could not, 130 on Ctrl-C."""
+    """Run one command; 0 if it worked, 2 with one line on stderr if it could not, 130 on Ctrl-C.
+
+    1 if an audit does not certify what was asked.
+    """
     _open_closed_streams()
     options = command_parser().parse_args(argv)
     for stream in (sys.stdout, sys.stderr):
@@ -101,6 +104,12 @@ def _run(options: argparse.Namespace) -> int:
     reading = _options_of(options, Reading)
     if options.command == "predict":
         return _predict(options, reading)
+    if options.command == "audit":
+        from hgr_jax.cli import audit
+
+        check_readable(options.file)
+        chosen = _options_of(options, AuditOptions)
+        return 0 if audit.report_audit(options.file, chosen, reading) else 1
     inputs = [options.file] if hasattr(options, "file") else []
     for path in inputs:
         if options.command != "scan" or not names_several(path):

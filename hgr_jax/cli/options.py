@@ -268,6 +268,60 @@ class FairOptions:
         return names[self.penalty] + given
 
 
+def _given(text: str) -> str | int:
+    return text if text == "classes" else _positive(text, 1000, least=2)
+
+
+@dataclasses.dataclass(frozen=True)
+class AuditOptions:
+    """The options of ``hgr-jax audit``."""
+
+    prediction: str = _required_column(
+        "the model's predictions: numbers, or text of two values; the rows must not have been used"
+        " to fit or choose it"
+    )
+    protected: Sequence[str] = _required_column(
+        "numbers, or text for a category; may be given several times", action="append"
+    )
+    target: str | None = _option(None, "what was predicted, for a score", str, metavar="COLUMN")
+    measure: str = _option(
+        "kb",
+        "what is bounded; hgr: HGR of ranks; demographic_parity: the largest difference of mean"
+        " predictions between levels",
+        choices=("kb", "sk", "hgr", "demographic_parity"),
+    )
+    given: str | int | None = _option(
+        None,
+        "bound it within each class of the target, or within N bins of it (equalised odds)",
+        _given,
+        metavar="classes|N",
+    )
+    threshold: float | None = _option(
+        None, "exit with status 1 unless all bounds are at most this number in (0, 1]", _threshold
+    )
+    level: float = _option(0.95, "confidence of all bounds together", _share, metavar="LEVEL")
+    method: str = _option(
+        "asymptotic",
+        "asymptotic: for many rows; finite_sample: for any number of rows, wider, and only for"
+        " hgr, demographic_parity and columns of few values",
+        choices=("asymptotic", "finite_sample"),
+    )
+    groups: str | None = _option(
+        None,
+        "the column of labels of rows that belong together, as those of one person",
+        str,
+        metavar="COLUMN",
+    )
+    h: int = _option(5, "degree of kb for a protected column of numbers", _degree_option)
+    k: int = _option(5, "degree of kb and sk for the prediction", _degree_option)
+
+    @property
+    def columns(self) -> tuple[str, ...]:
+        """The columns that are read."""
+        named = (self.prediction, *self.protected, self.target, self.groups)
+        return tuple(dict.fromkeys(name for name in named if name is not None))
+
+
 class _Parser(argparse.ArgumentParser):
     """A parser that reports wrong options in one line, like every other error."""
 
@@ -338,6 +392,19 @@ def command_parser() -> argparse.ArgumentParser:
     _add_options(fair, FairOptions)
     _add_reading(fair, "the only inputs")
     _add_out(fair, "hgr-jax-fair", "folder for model, history and pictures")
+
+    audit = commands.add_parser(
+        "audit",
+        help="bound how far the predictions in a file depend on protected columns",
+        description=(
+            "Upper bounds, in the population, of how far a column of predictions depends on"
+            " protected columns, whatever model made it; with --threshold a certificate. Status 0:"
+            " certified, or no threshold; 1: not certified; 2: an error."
+        ),
+    )
+    _add_file(audit)
+    _add_options(audit, AuditOptions)
+    _add_reading(audit)
 
     predict = commands.add_parser(
         "predict",

@@ -31,6 +31,7 @@ from hgr_jax.core.fits import normal_quantile
 from hgr_jax.core.host.polynomials import orthonormal_functions
 from hgr_jax.core.host.ranks import RankKernel, ranks
 from hgr_jax.core.kernels import Indicators
+from hgr_jax.fairness.data import MIN_LEVEL_ROWS
 from hgr_jax.fairness.statistics import HGR, SK, DemographicParity, Statistic
 
 Codes = NDArray[np.integer[Any]]
@@ -40,9 +41,6 @@ LEAST_CARRIERS = 10
 
 LEAST_LEVEL_CARRIERS = 5
 """Smallest effective number of rows that carry the variance of the predictions of a level."""
-
-LEAST_LEVEL_ROWS = 10
-"""Smallest number of rows of a level of a category."""
 
 RANK_FUNCTIONS = 5
 """Number of functions of ranks of `HGR` without degrees."""
@@ -66,7 +64,7 @@ HALVINGS = 40
 
 
 @dataclasses.dataclass(frozen=True)
-class Sample:
+class Observations:
     """Rows of one column of predictions ``(n,)`` and of an attribute.
 
     Attributes:
@@ -81,12 +79,12 @@ class Sample:
     levels: Sequence[str] = ()
     clusters: Codes | None = None
 
-    def take(self, rows: NDArray[np.integer] | NDArray[np.bool_]) -> Sample:
+    def take(self, rows: NDArray[np.integer] | NDArray[np.bool_]) -> Observations:
         """Return the rows of a mask or of positions."""
         clusters = None
         if self.clusters is not None:
             clusters = np.unique(self.clusters[rows], return_inverse=True)[1]
-        return Sample(self.z[rows], self.prediction[rows], self.levels, clusters)
+        return Observations(self.z[rows], self.prediction[rows], self.levels, clusters)
 
     @property
     def unit(self) -> str:
@@ -98,7 +96,7 @@ class Sample:
         """The level of every row, of a category."""
         return self.z.argmax(axis=1)
 
-    def one_row_per_cluster(self) -> Sample:
+    def one_row_per_cluster(self) -> Observations:
         """Return a random row of each cluster, always the same one."""
         if self.clusters is None:
             return self
@@ -140,7 +138,7 @@ class Bound:
         return dataclasses.replace(self, limit=self.largest, reason=reason)
 
 
-def asymptotic(statistic: Statistic, sample: Sample, level: float) -> Bound:
+def asymptotic(statistic: Statistic, sample: Observations, level: float) -> Bound:
     """Return the bound of a statistic by the law of many rows; it is `HGR-KB` of most statistics.
 
     The quantile is that of Student's law, with the effective number of rows (or clusters) that
@@ -162,7 +160,7 @@ def asymptotic(statistic: Statistic, sample: Sample, level: float) -> Bound:
     return bound.refused(reason) if reason else bound
 
 
-def finite_sample(statistic: Statistic, sample: Sample, level: float) -> Bound:
+def finite_sample(statistic: Statistic, sample: Observations, level: float) -> Bound:
     """Return the bound of a statistic for any number of rows, whatever their law.
 
     Of clusters one random row is taken.
@@ -182,19 +180,19 @@ def finite_sample(statistic: Statistic, sample: Sample, level: float) -> Bound:
     return bound.refused(reason) if reason else bound
 
 
-def _without_rows(statistic: Statistic, sample: Sample) -> Bound:
+def _without_rows(statistic: Statistic, sample: Observations) -> Bound:
     """Return the bound of rows that do not vary."""
     if isinstance(statistic, DemographicParity):
         return Bound(1.0, 0.0, 0.0, (1, 1), PARITY, largest=_largest_difference(sample))
     return Bound(1.0, 0.0, 0.0, (1, 1), _kernels(statistic, sample)[1].format(1, 1))
 
 
-def _largest_difference(sample: Sample) -> float:
+def _largest_difference(sample: Observations) -> float:
     p = sample.prediction
     return 1.0 if ((p >= 0) & (p <= 1)).all() else np.inf
 
 
-def _unvaried(sample: Sample) -> str:
+def _unvaried(sample: Observations) -> str:
     """Return that rows do not vary, or an empty text."""
     if len(sample.prediction) < 2:
         return f"there are only {len(sample.prediction)} rows"
@@ -205,7 +203,7 @@ def _unvaried(sample: Sample) -> str:
     return ""
 
 
-def _rare_levels(sample: Sample) -> str:
+def _rare_levels(sample: Observations) -> str:
     """Return which levels of a category have too few rows (or clusters), or an empty text."""
     if sample.z.ndim == 1:
         return ""
@@ -213,15 +211,15 @@ def _rare_levels(sample: Sample) -> str:
     rare = [
         f"{name!r} ({count})"
         for name, count in zip(sample.levels, counts.tolist(), strict=True)
-        if count < LEAST_LEVEL_ROWS
+        if count < MIN_LEVEL_ROWS
     ]
     if not rare:
         return ""
     shown = ", ".join(rare[:5]) + (", ..." if len(rare) > 5 else "")
-    return f"fewer than {LEAST_LEVEL_ROWS} {sample.unit} of the level(s) {shown}"
+    return f"fewer than {MIN_LEVEL_ROWS} {sample.unit} of the level(s) {shown}"
 
 
-def _few_carriers(sample: Sample, *, of_ranks: bool) -> str:
+def _few_carriers(sample: Observations, *, of_ranks: bool) -> str:
     """Return that too few rows carry a variance for the law of many, or an empty text."""
     for name, values in (("predictions", sample.prediction), ("attribute", sample.z)):
         if values.ndim == 1:
@@ -260,7 +258,7 @@ def _degrees(statistic: HGR) -> tuple[int, int] | None:
     return statistic.degrees
 
 
-def _kernels(statistic: Statistic, sample: Sample) -> tuple[list[tuple[Any, Any]], str]:
+def _kernels(statistic: Statistic, sample: Observations) -> tuple[list[tuple[Any, Any]], str]:
     """Return the pairs of kernels of which the largest value is taken, and the measure's name."""
     category = Indicators(sample.z.shape[1]) if sample.z.ndim == 2 else None
     h, k = statistic.kernels
@@ -273,7 +271,7 @@ def _kernels(statistic: Statistic, sample: Sample) -> tuple[list[tuple[Any, Any]
     return [(category or (5 if h is None else h), 5 if k is None else k)], "HGR-KB({}, {})"
 
 
-def _largest_correlation(statistic: Statistic, sample: Sample, level: float) -> Bound:
+def _largest_correlation(statistic: Statistic, sample: Observations, level: float) -> Bound:
     """Return the bound of HGR-KB, HGR-SK or HGR."""
     pairs, measure = _kernels(statistic, sample)
     bounds = []
@@ -294,7 +292,7 @@ def _largest_correlation(statistic: Statistic, sample: Sample, level: float) -> 
     return max(bounds, key=lambda bound: (bool(bound.reason), bound.limit))
 
 
-def _functions(sample: Sample, kernels: tuple[Any, Any]) -> tuple[Floats, Floats]:
+def _functions(sample: Observations, kernels: tuple[Any, Any]) -> tuple[Floats, Floats]:
     """Return orthonormal functions ``(h, n)`` and ``(k, n)`` of the attribute and prediction."""
     shares = np.full(len(sample.prediction), 1 / len(sample.prediction))
     z = sample.z if sample.z.ndim == 1 else sample.codes.astype(np.float64)
@@ -310,7 +308,7 @@ def _top(f: Floats, g: Floats) -> float:
     return float(min(np.linalg.svd(f @ g.T / f.shape[1], compute_uv=False)[0], 1.0))
 
 
-def _difference_of_means(sample: Sample, level: float) -> Bound:
+def _difference_of_means(sample: Observations, level: float) -> Bound:
     """Return the bound of the largest difference of mean predictions between levels."""
     members, p = sample.z.T > 0, sample.prediction
     kept = np.flatnonzero(members.any(axis=1)).tolist()
@@ -332,7 +330,7 @@ def _difference_of_means(sample: Sample, level: float) -> Bound:
     return dataclasses.replace(bound, limit=float(max(best[0], value)), error=best[1])
 
 
-def _finite_difference(sample: Sample, level: float) -> Bound:
+def _finite_difference(sample: Observations, level: float) -> Bound:
     """Return the bound of the largest difference of mean predictions in [0, 1]."""
     p, largest = sample.prediction, _largest_difference(sample)
     parts = [p[column > 0] for column in sample.z.T if column.any()]
@@ -395,7 +393,7 @@ def mean_limit(values: Floats, error: float) -> float:
     return 1 - low
 
 
-def _finite_correlation(statistic: Statistic, sample: Sample, level: float) -> Bound:
+def _finite_correlation(statistic: Statistic, sample: Observations, level: float) -> Bound:
     """Return the bound of HGR of groups of ranks; of HGR-KB and HGR-SK only of few values."""
     pairs, measure = _kernels(statistic, sample)
     if isinstance(statistic, HGR):
@@ -424,39 +422,41 @@ def _finite_correlation(statistic: Statistic, sample: Sample, level: float) -> B
     return bound
 
 
-def _rank_groups(degrees: tuple[int, int] | None, sample: Sample) -> tuple[list[Codes], str]:
+def _rank_groups(degrees: tuple[int, int] | None, sample: Observations) -> tuple[list[Codes], str]:
     """Return the groups of both variables of the rows beside the reference, and HGR's name."""
-    rows = len(sample.prediction)
-    order = np.random.default_rng(1).permutation(rows)
-    reference, others = np.split(order, [round(REFERENCE_SHARE * rows)])
-    most = int(np.clip(np.sqrt(rows / ROWS_PER_CELL), 2, MOST_GROUPS))
+    reference, others = reference_rows(len(sample.prediction))
+    most = int(np.clip(np.sqrt(len(sample.prediction) / ROWS_PER_CELL), 2, MOST_GROUPS))
     counts = (most, most) if degrees is None else (degrees[0] + 1, degrees[1] + 1)
-    if sample.z.ndim == 2:
-        of_z, kind = sample.codes, "levels"
-    else:
-        of_z, kind = _in_groups(sample.z, reference, counts[0]), "groups"
-    of_prediction = _in_groups(sample.prediction, reference, counts[1])
-    both = [np.unique(x, return_inverse=True)[1] for x in (of_z, of_prediction)]
+    category = sample.z.ndim == 2
+    z, prediction = sample.z, sample.prediction
+    of_z = sample.codes if category else in_groups(z, z[reference], counts[0])
+    of_prediction = in_groups(prediction, prediction[reference], counts[1])
+    both = [np.unique(group, return_inverse=True)[1] for group in (of_z, of_prediction)]
     sizes = [int(group.max()) + 1 for group in both]
+    kind = "levels" if category else "groups"
     return [group[others] for group in both], f"HGR({sizes[0]} {kind}, {sizes[1]} groups)"
 
 
-def _largest_value(statistic: Statistic, sample: Sample) -> tuple[float, tuple[int, int]]:
+def reference_rows(rows: int) -> tuple[Codes, Codes]:
+    """Return positions of the rows that say where groups of ranks end, and of the others."""
+    order = np.random.default_rng(1).permutation(rows)
+    reference, others = np.split(order, [round(REFERENCE_SHARE * rows)])
+    return reference, others
+
+
+def _largest_value(statistic: Statistic, sample: Observations) -> tuple[float, tuple[int, int]]:
     """Return the largest correlation in the rows, and its numbers of functions."""
     pairs = [_functions(sample, pair) for pair in _kernels(statistic, sample)[0]]
     return max((_top(f, g), (max(len(f), 1), max(len(g), 1))) for f, g in pairs)
 
 
-def _in_groups(values: Floats, reference: Codes, count: int) -> Codes:
-    """Return the group of each value, between quantiles of the reference rows."""
-    seen = values[reference]
-    if not len(seen):
-        return np.zeros(len(values), np.intp)
+def in_groups(values: Floats, seen: Floats, count: int) -> Codes:
+    """Return the group of each value, of at most ``count`` between quantiles of ``seen``."""
     edges = np.unique(seen)
     if len(edges) > count:
         shares = np.arange(1, count) / count
         edges = np.unique(np.quantile(seen, shares, method="inverted_cdf"))
-    return np.searchsorted(edges[edges > seen.min()], values, side="right")
+    return np.searchsorted(edges[edges > seen.min(initial=np.inf)], values, side="right")
 
 
 def table_limit(table: Floats, level: float) -> tuple[float, float]:

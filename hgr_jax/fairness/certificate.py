@@ -31,7 +31,7 @@ if TYPE_CHECKING:
 
 Model = TypeVar("Model")
 
-METHODS = {"asymptotic": bounds.asymptotic, "finite_sample": bounds.finite_sample}
+BOUNDS_BY_METHOD = {"asymptotic": bounds.asymptotic, "finite_sample": bounds.finite_sample}
 
 PROMISE = "P(a model is returned and breaks its threshold) <= 1 - level"
 
@@ -157,16 +157,25 @@ class Certificate:
 
     def __str__(self) -> str:
         compared = "at most" if self.holds else "not known to be at most"
-        within = f" within {', '.join(self.given[:5])}" if self.given else ""
-        within += ", ..." if len(self.given) > 5 else ""
-        text = (
-            f"{self.measure} of {self.name} and the prediction{within} in the population:"
-            f" {compared} {self.threshold:g} ({self._origin})"
-        )
+        text = f"{self._subject} in the population: {compared} {self.threshold:g} ({self._origin})"
         if self.candidates:
             accepted = sum(candidate.accepted for candidate in self.candidates)
             text += f"; candidates tried: {len(self.candidates)}, accepted: {accepted}"
         return f"{text}; {PROMISE} = {1 - self.level:.4g}, if {self.supposes}"
+
+    @property
+    def bound_in_words(self) -> str:
+        """The statement without the threshold."""
+        return (
+            f"{self._subject}: {self._origin}; P(the bound is below the value in the population)"
+            f" <= 1 - level = {1 - self.level:.4g}, if {self.supposes}"
+        )
+
+    @property
+    def _subject(self) -> str:
+        within = f" within {', '.join(self.given[:5])}" if self.given else ""
+        within += ", ..." if len(self.given) > 5 else ""
+        return f"{self.measure} of {self.name} and the prediction{within}"
 
     @property
     def family(self) -> str:
@@ -311,7 +320,7 @@ def certify(
       >>> print(found.holds, f"{found.value:.2f} {found.bound:.2f}")
       True 0.11 0.16
     """
-    check_choice("method", method, tuple(METHODS))
+    check_choice("method", method, tuple(BOUNDS_BY_METHOD))
     check_level("level", level)
     y = np.array(y) if isinstance(y, list | tuple) else y
     data = TrainingData.of(prediction, y, protected)
@@ -444,15 +453,15 @@ def bounded(
     levels = held.levels or [f"level {i}" for i in range(z.shape[1] if z.ndim == 2 else 0)]
     found: list[tuple[bounds.Bound, str]] = []
     for i, column in enumerate(columns):
-        sample = bounds.Sample(z, _unit(column, penalty.statistic), levels, held.clusters)
+        sample = bounds.Observations(z, _unit(column, penalty.statistic), levels, held.clusters)
         head = f"column {i}" if len(columns) > 1 else ""
         if held.group is None:
-            found.append((METHODS[method](penalty.statistic, sample, level), head))
+            found.append((BOUNDS_BY_METHOD[method](penalty.statistic, sample, level), head))
             continue
         for j, name in enumerate(held.group_names):
             part = sample.take(np.flatnonzero(held.group == j))
             where = f"{head}, {name}" if head else name
-            found.append((METHODS[method](penalty.statistic, part, level), where))
+            found.append((BOUNDS_BY_METHOD[method](penalty.statistic, part, level), where))
     worst, where = max(found, key=lambda each: (bool(each[0].reason), each[0].limit))
     threshold = float(np.asarray(penalty.threshold))
     rows = len(z)

@@ -278,8 +278,7 @@ def fit_pair(a: Floats, b: Floats, weights: Floats, kernels: tuple[Any, Any]) ->
     shares = np.asarray(weights, np.float64)
     shares = shares / shares.sum()
     f, g = (
-        orthonormal_functions(x, shares, kernel)
-        for x, kernel in zip((a, b), kernels, strict=True)
+        orthonormal_functions(x, shares, kernel) for x, kernel in zip((a, b), kernels, strict=True)
     )
     functions = np.concatenate([np.ones((1, len(shares))), f, g])
     return PolynomialPair(functions, (len(f), len(g)), shares)

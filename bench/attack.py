@@ -1,0 +1,420 @@
+"""Attack `hgr_jax.fairness.certify`: simulated populations whose dependence is known.
+
+A table is broken where the bound is below the dependence of the population: some threshold between
+the two would return a model that breaks it.  It is returned where the bound is at most the
+dependence plus a margin of 0.1, which is then the threshold.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Callable, Iterator, Sequence
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from bench.report import MarkdownReport
+from hgr_jax.fairness import HGR, KB, SK, DemographicParity, Penalty, certify
+from hgr_jax.fairness.bounds import in_groups, reference_rows
+from hgr_jax.fairness.certificate import Certificate
+from hgr_jax.fairness.statistics import Statistic
+
+Vector = NDArray[Any]
+
+LEVEL, TRIES, MARGIN = 0.95, 400, 0.1
+
+LEAST_RETURNED = 0.8
+"""Of tables of ordinary kinds, asymptotic bounds."""
+
+POPULATION = 200_000
+"""Rows that stand for a population whose dependence has no formula."""
+
+THRESHOLD = 0.25
+"""Of trainings with many candidates."""
+
+STRENGTHS = np.linspace(0.02, 0.5, 12)
+"""Of the candidates: the dependence of the prediction, one after the other."""
+
+
+@dataclasses.dataclass(frozen=True)
+class Table:
+    """Rows of an attribute and a prediction; perhaps targets, and labels of groups of rows."""
+
+    z: Vector
+    prediction: Vector
+    y: Vector | None = None
+    groups: Vector | None = None
+
+
+@dataclasses.dataclass(frozen=True)
+class Cell:
+    """A population, what is bounded in it, and the rows for either method.
+
+    Attributes:
+      kind: what it belongs to.
+      draw: ``(rng, rows) -> Table``.
+      statistic, finite: what is bounded by either method; None for no bound of this method.
+      rows, finite_rows: of a table.
+      given: as of `Penalty`.
+      within_range: compare with the population between the smallest and largest values of the rows.
+    """
+
+    kind: str
+    draw: Callable[[np.random.Generator, int], Table]
+    statistic: Statistic | None
+    rows: int
+    finite: Statistic | None = None
+    finite_rows: int = 0
+    given: Any = None
+    within_range: bool = False
+
+
+@dataclasses.dataclass(frozen=True)
+class Outcome:
+    """Of one table: whether the bound is broken, returned, refused."""
+
+    broken: bool
+    returned: bool
+    refused: bool
+
+
+def linear(attribute: Callable[[np.random.Generator, int], Vector], strength: float) -> Any:
+    """A prediction with a linear effect of a number."""
+
+    def draw(rng: np.random.Generator, rows: int) -> Table:
+        z = attribute(rng, rows)
+        return Table(z, strength * z + rng.normal(size=rows))
+
+    return draw
+
+
+def normal(rng: np.random.Generator, rows: int) -> Vector:
+    """A normal attribute."""
+    return rng.normal(size=rows)
+
+
+def uniform(rng: np.random.Generator, rows: int) -> Vector:
+    """A uniform attribute."""
+    return rng.uniform(-1.7, 1.7, rows)
+
+
+def five(rng: np.random.Generator, rows: int) -> Vector:
+    """An attribute of five numbers."""
+    return rng.integers(-2, 3, rows) / 1.4
+
+
+def copula(strength: float) -> Any:
+    """A normal copula with margins that are far from normal."""
+
+    def draw(rng: np.random.Generator, rows: int) -> Table:
+        x = rng.normal(size=rows)
+        e = rng.normal(size=rows)
+        return Table(np.exp(2 * x), (strength * x + np.sqrt(1 - strength**2) * e) ** 3)
+
+    return draw
+
+
+def categories(shares: Sequence[float], effect: float, *, decide: bool = False) -> Any:
+    """A category whose last level shifts the prediction, or the rate of decisions."""
+
+    def draw(rng: np.random.Generator, rows: int) -> Table:
+        level = rng.choice(len(shares), rows, p=shares)
+        last = level == len(shares) - 1
+        y = rng.integers(0, 2, rows)
+        if decide:
+            p = (rng.random(rows) < 0.3 + 0.2 * y + effect * last).astype(float)
+        else:
+            p = effect * last + rng.normal(size=rows)
+        return Table(np.array([f"level {i}" for i in range(len(shares))])[level], p, y)
+
+    return draw
+
+
+def rare(share: float, how: str) -> Any:
+    """A rare group, of numbers 0 and 1, of another mean, spread, or with a mixture of both."""
+
+    def draw(rng: np.random.Generator, rows: int) -> Table:
+        z = (rng.random(rows) < share).astype(float)
+        e = rng.normal(size=rows)
+        p = {
+            "shift": e + z,
+            "spread": e * (1 + 2 * z),
+            "part": e + 3 * z * (rng.random(rows) < 0.3),
+        }
+        return Table(z, p[how])
+
+    return draw
+
+
+def heavy(how: str) -> Any:
+    """Heavy tails of the attribute, the prediction, or both."""
+
+    def draw(rng: np.random.Generator, rows: int) -> Table:
+        x, e = rng.normal(size=(2, rows))
+        if how == "lognormal attribute":
+            z = np.exp(x)
+            return Table(z, 0.3 * z / np.sqrt((np.e - 1) * np.e) + e)
+        if how == "lognormal both":
+            return Table(np.exp(x), np.exp(0.5 * x + np.sqrt(0.75) * e))
+        if how == "Student":
+            z = rng.standard_t(3, rows)
+            return Table(z, 0.3 * z + rng.standard_t(3, rows))
+        return Table(x, e + 2 * (x > 2.2))  # a tail alone
+
+    return draw
+
+
+def tied(how: str) -> Any:
+    """Ties, few values, and a dependence that smooth functions miss."""
+
+    def draw(rng: np.random.Generator, rows: int) -> Table:
+        z, e = rng.random(rows), rng.normal(size=rows)
+        if how == "mostly zero":
+            return Table(z, np.where(rng.random(rows) < 0.1 + 0.1 * z, np.abs(e), 0.0))
+        if how == "three values":
+            return Table(
+                np.floor(3 * z), np.digitize(e + 0.4 * (z > 0.66), [-0.5, 0.5]).astype(float)
+            )
+        board = (np.floor(4 * z) % 2 + rng.random(rows)) / 2
+        return Table(z, np.where(rng.random(rows) < 0.3, board, rng.random(rows)))
+
+    return draw
+
+
+def clustered(sizes: Sequence[int]) -> Any:
+    """Rows of persons, several each, of one attribute and of dependent predictions."""
+
+    def draw(rng: np.random.Generator, rows: int) -> Table:
+        size = rng.choice(sizes, rows)
+        label = np.repeat(np.arange(rows), size)[:rows]
+        z, own = rng.normal(size=(2, rows))[:, label]
+        return Table(z, 0.25 * z + 0.8 * own + 0.6 * rng.normal(size=rows), groups=label)
+
+    return draw
+
+
+RANKS = HGR(3)
+ORDINARY = {"numbers", "ranks", "categories", "decisions"}
+CELLS = [
+    Cell("numbers", linear(normal, 0.2), KB(2, 2), 1000, HGR(), 5000),
+    Cell("numbers", linear(uniform, 0.2), KB(3, 3), 1000, HGR(), 5000),
+    Cell("numbers", linear(five, 0.2), KB(), 2000, HGR(), 5000),
+    Cell("numbers", linear(uniform, 0.4), KB(), 2000, HGR(), 5000),
+    Cell("ranks", copula(0.2), HGR(), 2000, HGR(), 5000),
+    Cell("ranks", copula(0.5), RANKS, 1000, HGR(), 5000),
+    Cell("categories", categories((0.4, 0.3, 0.3), 0.4), KB(1, 3), 1000, HGR(), 5000),
+    Cell("categories", categories((0.6, 0.4), 0.3), HGR(), 1000, HGR(), 5000),
+    *(
+        Cell("decisions", categories(shares, effect, decide=True), *of, given)
+        for of in ((DemographicParity(), 2000, DemographicParity(), 4000),)
+        for shares, effect, given in (((0.4, 0.3, 0.3), 0.1, None), ((0.6, 0.4), 0.1, "classes"))
+    ),
+    *(
+        Cell("rare groups", rare(share, how), KB(1, k), rows, HGR(), 1000)
+        for share, rows in ((0.03, 200), (0.05, 400), (0.08, 400))
+        for how in ("shift", "spread", "part")
+        for k in (3, 5)
+    ),
+    Cell(
+        "rare groups",
+        categories((0.7, 0.24, 0.06), 0.3, decide=True),
+        *(DemographicParity(), 400, DemographicParity(), 400),
+    ),
+    Cell("rare groups", categories((0.6, 0.39, 0.01), 1.0), KB(1, 3), 400, HGR(), 400),
+    *(
+        Cell("heavy tails", heavy(how), KB(degree, degree), 400, HGR(), 2000, within_range=True)
+        for how in ("lognormal attribute", "lognormal both", "Student", "a tail alone")
+        for degree in (1, 3)
+    ),
+    *(
+        Cell("ties and boards", tied(how), statistic, 500, HGR(), 2000)
+        for how in ("mostly zero", "three values", "a board")
+        for statistic in (KB(3, 3), SK(3), RANKS)
+    ),
+    *(
+        Cell("dependent rows", clustered(sizes), statistic, 600, HGR(), 6000)
+        for sizes in ((1, 1, 1, 5), (1, 2, 20), (4,))
+        for statistic in (KB(1, 1), KB(2, 2), RANKS)
+    ),
+]
+
+
+def bounded(cell: Cell, table: Table, method: str) -> Certificate:
+    """The certificate of a table."""
+    statistic = cell.statistic if method == "asymptotic" else cell.finite
+    found: Certificate = certify(
+        table.prediction,
+        table.z,
+        Penalty(statistic, 1.0, given=cell.given),
+        LEVEL,
+        y=None if cell.given is None else table.y,
+        groups=table.groups,
+        method=method,
+    )
+    return found
+
+
+class Truth:
+    """The dependence of a cell's population, from many rows."""
+
+    def __init__(self, cell: Cell, seed: int) -> None:
+        self.cell = cell
+        self.many = cell.draw(np.random.default_rng([seed, 1]), POPULATION)
+        self.whole: float | None = None
+
+    def value(self, table: Table, method: str) -> float:
+        """The dependence that a table's bound is of."""
+        if method == "finite_sample" and isinstance(self.cell.finite, HGR):
+            return self._of_groups(table)
+        if self.cell.within_range:
+            inside = np.ones(POPULATION, bool)
+            for many, few in ((self.many.z, table.z), (self.many.prediction, table.prediction)):
+                inside &= (many >= few.min()) & (many <= few.max())
+            part = Table(self.many.z[inside], self.many.prediction[inside])
+            return bounded(self.cell, part, "asymptotic").value
+        if self.whole is None:
+            many = dataclasses.replace(self.many, groups=None)
+            self.whole = bounded(self.cell, many, "asymptotic").value
+        return self.whole
+
+    def _of_groups(self, table: Table) -> float:
+        """HGR of the population in the groups that a table's reference rows set."""
+        if table.groups is not None:
+            order = np.random.default_rng(0).permutation(len(table.groups))
+            kept = np.sort(order[np.unique(table.groups[order], return_index=True)[1]])
+            table = Table(table.z[kept], table.prediction[kept])
+        rows = len(table.prediction)
+        reference, _ = reference_rows(rows)
+        count = int(np.clip(np.sqrt(rows / 100), 2, 6))
+        codes = []
+        for many, few in ((self.many.z, table.z), (self.many.prediction, table.prediction)):
+            if few.dtype.kind == "U":
+                codes.append(np.unique(many, return_inverse=True)[1])
+            else:
+                codes.append(in_groups(many, few[reference], count))
+        counts = np.zeros([int(code.max()) + 1 for code in codes])
+        np.add.at(counts, tuple(codes), 1)
+        expected = np.outer(counts.sum(axis=1), counts.sum(axis=0)) / POPULATION
+        return float(np.linalg.svd((counts - expected) / np.sqrt(expected))[1][0]) / np.sqrt(
+            POPULATION
+        )
+
+
+def outcome(cell: Cell, truth: Truth, seed: int, method: str) -> Outcome:
+    """One table and its bound."""
+    rows = cell.rows if method == "asymptotic" else cell.finite_rows
+    table = cell.draw(np.random.default_rng([seed, rows, 2]), rows)
+    if len(set(table.z.tolist())) < 2:
+        return Outcome(broken=False, returned=False, refused=True)
+    found, value = bounded(cell, table, method), truth.value(table, method)
+    return Outcome(found.bound < value - 1e-9, found.bound <= value + MARGIN, bool(found.reason))
+
+
+def with_candidates(seed: int, method: str) -> Outcome:
+    """Models tried in a fixed order, the last one before a bound exceeds the threshold."""
+    rng = np.random.default_rng([seed, 3])
+    rows = 1000 if method == "asymptotic" else 5000
+    z, e = rng.normal(size=(2, rows))
+    returned, refused = 0.0, False
+    for strength in STRENGTHS:
+        p = strength * z + np.sqrt(1 - strength**2) * e
+        statistic = KB(1, 1) if method == "asymptotic" else HGR(1)
+        found = certify(p, z, Penalty(statistic, THRESHOLD), LEVEL, method=method)
+        refused |= bool(found.reason)
+        if not found.holds:
+            break
+        returned = float(strength)
+    value = returned
+    if method == "finite_sample":  # of halves at the medians of a normal pair
+        value = 2 / np.pi * np.arcsin(returned)
+    return Outcome(value > THRESHOLD, returned > 0, refused)
+
+
+def with_choice(seed: int, method: str) -> Outcome:
+    """Several measures of one table, of which any may be chosen after looking: all must hold."""
+    rng = np.random.default_rng([seed, 4])
+    rows = 1000 if method == "asymptotic" else 5000
+    x, e = rng.normal(size=(2, rows))
+    statistics = [KB(1, 1), SK(1), HGR(1), HGR(2)]
+    if method == "finite_sample":
+        statistics = [HGR(1), HGR(2), HGR(3)]
+    penalties = [Penalty(each, 1.0) for each in statistics]
+    found = certify(0.3 * x + np.sqrt(0.91) * e, x, penalties, LEVEL, method=method)
+    truths = _CHOICE.setdefault(method, _truths_of_choice(statistics, method))
+    broken = any(each.bound < value for each, value in zip(found, truths, strict=True))
+    returned = any(each.bound <= value + MARGIN for each, value in zip(found, truths, strict=True))
+    return Outcome(broken, returned, any(bool(each.reason) for each in found))
+
+
+_CHOICE: dict[str, list[float]] = {}
+
+
+def _truths_of_choice(statistics: Sequence[Statistic], method: str) -> list[float]:
+    x, e = np.random.default_rng(5).normal(size=(2, POPULATION))
+    penalties = [Penalty(each, 1.0) for each in statistics]
+    found = certify(0.3 * x + np.sqrt(0.91) * e, x, penalties, LEVEL, method=method)
+    return [each.value for each in found]
+
+
+CHOSEN = {"many candidates": with_candidates, "choice after looking": with_choice}
+
+
+def kinds() -> list[str]:
+    """The names of all kinds, ordinary ones first."""
+    return [*dict.fromkeys(cell.kind for cell in CELLS), *CHOSEN]
+
+
+def outcomes(kind: str, method: str, tries: int) -> list[Outcome]:
+    """What happens to tables of a kind, dealt to its cells in turn."""
+    if kind in CHOSEN:
+        return [CHOSEN[kind](seed, method) for seed in range(tries)]
+    cells = [cell for cell in CELLS if cell.kind == kind]
+    truths = [Truth(cell, i) for i, cell in enumerate(cells)]
+    return [outcome(cells[i % len(cells)], truths[i % len(cells)], i, method) for i in range(tries)]
+
+
+def attack(report: MarkdownReport, quick: bool) -> bool:
+    """Shares of tables whose bound is broken, returned, or refused."""
+    tries = 20 if quick else TRIES
+    most = 1 - LEVEL + 2 * np.sqrt(LEVEL * (1 - LEVEL) / tries)
+
+    def lines() -> Iterator[tuple[list[str], bool | None]]:
+        for kind in kinds():
+            cells, holds = [kind], True
+            for method in ("asymptotic", "finite_sample"):
+                found = outcomes(kind, method, tries)
+                shares = [
+                    np.mean([getattr(each, name) for each in found])
+                    for name in ("broken", "returned", "refused")
+                ]
+                cells += [f"{shares[0]:.1%}", *(f"{share:.0%}" for share in shares[1:])]
+                limit = most if method == "asymptotic" or quick else 1 - LEVEL
+                holds &= bool(shares[0] <= limit)
+                if kind in ORDINARY and method == "asymptotic":
+                    holds &= quick or bool(shares[1] >= LEAST_RETURNED)
+            yield cells, holds
+
+    report.say(
+        f"Bounds of level {LEVEL:.0%} by `certify`, {tries} simulated tables of each kind and"
+        " method, shares of all of them. Broken: below the dependence of the population, by formula"
+        f" or from {POPULATION:,} rows. Returned: at most {MARGIN:g} above it. Refused: with a"
+        f" reason. The asymptotic bound may be broken in {1 - LEVEL:.0%} and two standard errors"
+        f" ({most:.1%}), that for any number of rows in {1 - LEVEL:.0%}; of the kinds"
+        f" {', '.join(sorted(ORDINARY))} {LEAST_RETURNED:.0%} are to be returned by the asymptotic"
+        " bound. The others are made to break it. Heavy tails are compared with the population"
+        " within the range of the rows. Many candidates: the last model before a bound exceeds the"
+        " threshold. Choice after looking: any of several measures of a table."
+    )
+    return report.judged_table(
+        (
+            "kind",
+            "asymptotic: broken",
+            "returned",
+            "refused",
+            "any rows: broken",
+            "returned",
+            "refused",
+        ),
+        lines(),
+    )

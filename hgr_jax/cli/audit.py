@@ -1,0 +1,185 @@
+"""``hgr-jax audit``: bound how far the predictions in a file depend on protected columns."""
+
+from __future__ import annotations
+
+import dataclasses
+import textwrap
+import warnings
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from hgr_jax._texts import first_names
+from hgr_jax.cli.inputs import check_numbers
+from hgr_jax.cli.options import AuditOptions
+from hgr_jax.cli.outputs import print_messages, show_step
+from hgr_jax.fairness import HGR, KB, SK, Certificate, DemographicParity, Penalty, certify
+from hgr_jax.fairness.data import pool_small_levels
+from hgr_jax.fairness.report import score_of
+from hgr_jax.tables.columns import Frame
+from hgr_jax.tables.faults import TableError, printable
+from hgr_jax.tables.files import read_table
+from hgr_jax.tables.levels import encode_texts
+from hgr_jax.tables.reading import Reading
+from hgr_jax.tables.supervised import usable_rows
+
+WIDTH = 100
+"""Of a line of a statement."""
+
+
+def report_audit(path: Path, options: AuditOptions, reading: Reading) -> bool:
+    """Print score, values, bounds and statements; return whether what was asked is certified."""
+    _check_roles(options)
+    with show_step(f"reading {path}"):
+        frame = read_table(path, dataclasses.replace(reading, columns=options.columns)).in_days()
+    usable = usable_rows(frame, options.columns)
+    numeric = [options.prediction, *options.protected]
+    check_numbers(usable, numeric, needed=numeric)
+    prediction, notes = _predictions(usable, options.prediction)
+    attributes, pooled = _attributes(usable, options.protected)
+    with show_step("bounding"):
+        certificates = _certificates(usable, prediction, attributes, options)
+
+    print(f"{usable.source}: {usable.rows:,} rows{_left_out(frame, usable)}")
+    print_messages("skipped", frame.skipped)
+    print_messages("note", frame.notes)
+    for note in (*notes, *pooled):
+        print(f"note: {printable(note)}")
+    if options.target is not None:
+        _print_score(usable, prediction, options.target)
+    _print_table(certificates, options)
+    for certificate in certificates:
+        _print_statement(certificate, options)
+    return _print_verdict(certificates, options)
+
+
+def _check_roles(options: AuditOptions) -> None:
+    """Raise for a column of two roles, and for targets that are needed."""
+    if len(set(options.protected)) < len(options.protected):
+        raise TableError("--protected names a column twice")
+    for name in (options.target, options.groups, *options.protected):
+        if name == options.prediction:
+            raise TableError(f"column {name!r} is --prediction, and something else too")
+    for name in options.protected:
+        if name in (options.target, options.groups):
+            raise TableError(f"column {name!r} is --protected, and something else too")
+    if options.given is not None and options.target is None:
+        raise TableError("--given needs --target")
+
+
+def _left_out(frame: Frame, usable: Frame) -> str:
+    if usable.rows == frame.rows:
+        return ""
+    counts = {name: int(frame.missing(name).sum()) for name in frame.columns}
+    columns = [f"{printable(name)} ({count:,})" for name, count in counts.items() if count]
+    return (
+        f"; {frame.rows - usable.rows:,} of {frame.rows:,} have a missing or infinite value and are"
+        f" left out: in {first_names(columns, 40)}"
+    )
+
+
+def _predictions(frame: Frame, name: str) -> tuple[NDArray[np.float64], list[str]]:
+    """Return predictions as numbers, and what a text of two values became."""
+    column = frame.column(name)
+    if not frame.is_text(name):
+        return column, []
+    category = encode_texts(column)
+    if len(category.levels) > 2:
+        raise TableError(
+            f"{frame.source}: column {name!r} holds text of {len(category.levels)} different"
+            " values; predictions must be numbers, or text of two values"
+        )
+    return category.codes.astype(np.float64), [f"{name} is 1 where it is {category.levels[-1]!r}"]
+
+
+def _attributes(frame: Frame, names: Sequence[str]) -> tuple[dict[str, NDArray[Any]], list[str]]:
+    """Return attributes with small levels pooled, and what was pooled."""
+    attributes = {}
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always")
+        for name in names:
+            try:
+                attributes[name] = pool_small_levels(name, frame.column(name))
+            except ValueError as error:
+                raise TableError(f"{frame.source}: {error}") from error
+    return attributes, [str(warning.message) for warning in caught]
+
+
+def _certificates(
+    frame: Frame,
+    prediction: NDArray[np.float64],
+    attributes: Mapping[str, NDArray[Any]],
+    options: AuditOptions,
+) -> Sequence[Certificate]:
+    statistics = {
+        "kb": KB(options.h, options.k),
+        "sk": SK(options.k),
+        "hgr": HGR(),
+        "demographic_parity": DemographicParity(),
+    }
+    threshold = 1.0 if options.threshold is None else options.threshold
+    try:
+        found = certify(
+            prediction,
+            attributes,
+            Penalty(statistics[options.measure], threshold, given=options.given),
+            options.level,
+            y=None if options.given is None else frame.column(str(options.target)),
+            groups=None if options.groups is None else frame.column(options.groups),
+            method=options.method,
+        )
+    except (ValueError, TypeError) as error:
+        raise TableError(f"{frame.source}: {error}") from error
+    return [found] if isinstance(found, Certificate) else found
+
+
+def _print_score(frame: Frame, prediction: NDArray[np.float64], target: str) -> None:
+    """Print R2, or AUC of a target of two values; nothing of text of more values."""
+    y = frame.column(target)
+    if len(levels := sorted(set(y))) == 2:
+        value, name = score_of(prediction, (y == levels[1]).astype(float), "classification")
+    elif frame.is_text(target):
+        return
+    else:
+        value, name = score_of(prediction, y, "regression")
+    print(f"{name} of {printable(target)}: {value:.3f}")
+
+
+def _print_table(certificates: Sequence[Certificate], options: AuditOptions) -> None:
+    names = [printable(certificate.name) for certificate in certificates]
+    measures = [certificate.measure for certificate in certificates]
+    first, second = (max(map(len, (*column, "measure"))) for column in (names, measures))
+    print(f"\n{'protected':<{max(first, 9)}}  {'measure':<{second}}   value   bound")
+    for name, certificate in zip(names, certificates, strict=True):
+        asked = ""
+        if options.threshold is not None:
+            asked = "  certified" if certificate.holds else "  not certified"
+        print(
+            f"{name:<{max(first, 9)}}  {certificate.measure:<{second}}  {certificate.value:6.3f}"
+            f"  {certificate.bound:6.3f}{asked}"
+        )
+    print()
+
+
+def _print_statement(certificate: Certificate, options: AuditOptions) -> None:
+    text = str(certificate)
+    if options.threshold is None:  # the promise is of thresholds
+        text = certificate.bound_in_words
+    print("\n".join(textwrap.wrap(printable(text), WIDTH)))
+
+
+def _print_verdict(certificates: Sequence[Certificate], options: AuditOptions) -> bool:
+    """Print what holds of all attributes together, and return whether it was asked and holds."""
+    if len(certificates) > 1:
+        print(
+            f"all {len(certificates)} bounds together: with level {options.level:g}, as each has"
+            f" {certificates[0].level:.6g}"
+        )
+    if options.threshold is None:
+        return True
+    holds = all(certificate.holds for certificate in certificates)
+    print(f"{'certified' if holds else 'not certified'}: at most {options.threshold:g}")
+    return holds
