@@ -33,7 +33,7 @@ from hgr_jax.fairness import (
     model_card,
     report,
 )
-from hgr_jax.fairness.cards import certificates_of
+from hgr_jax.fairness.cards import CAVEAT, certificates_of
 from hgr_jax.fairness.data import split_rows
 from hgr_jax.fairness.estimators import ConvergenceWarning
 from hgr_jax.fairness.report import penalty_value
@@ -61,10 +61,6 @@ kb given: the largest kb within a group of rows of equal targets, or of what els
 
 UNGUARANTEED = "model.unguaranteed.npz"
 """Name of the file of the safest model, where none has the guarantee."""
-
-CAVEAT = """\
-A small HGR is not fairness: it says nothing of errors, of harms, of decisions that are made with
-the prediction, or of attributes that are not protected here."""
 
 
 def _constraint(options: FairOptions) -> Penalty:
@@ -218,7 +214,7 @@ def train_both(train: SupervisedTable, options: FairOptions, folder: Path) -> tu
             f"training {with_constraint if penalty.penalised else 'without a constraint'}",
             flush=True,
         )
-        given = _given(train, options) if penalty.penalised else None
+        given = _given_of(train, options) if penalty.penalised else None
         model = estimator(penalty=penalty, guarantee=guarantee, given=given)
         try:
             with warnings.catch_warnings():
@@ -238,7 +234,7 @@ def train_both(train: SupervisedTable, options: FairOptions, folder: Path) -> tu
     return models[0], models[1]
 
 
-def _given(rows: SupervisedTable, options: FairOptions) -> Any:
+def _given_of(rows: SupervisedTable, options: FairOptions) -> Any:
     return rows.given or ("target" if options.given else None)
 
 
@@ -253,7 +249,7 @@ def compare(
         rows.z,
         baseline=before,
         statistic=KB(options.h, options.k),
-        given=_given(rows, options),
+        given=_given_of(rows, options),
         sample_weight=rows.weights,
     )
     reports = measured if isinstance(measured, dict) else {options.protected[0]: measured}

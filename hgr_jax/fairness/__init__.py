@@ -15,6 +15,7 @@ Modules, each of which imports from those above it:
 - `bounds`: upper limits of a dependence in the population; `certificate`: the statements they
   make, and the search for a model that has one
 - `report`: score and dependence of a model
+- `cards`, `tradeoffs`: a model's description, and models of several kinds at several thresholds
 - `estimators`, `postprocessor`: for scikit-learn (the extra ``cli``)
 """
 

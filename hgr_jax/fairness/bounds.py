@@ -31,7 +31,7 @@ from hgr_jax.core.fits import normal_quantile
 from hgr_jax.core.host.polynomials import orthonormal_functions
 from hgr_jax.core.host.ranks import RankKernel, ranks
 from hgr_jax.core.kernels import Indicators
-from hgr_jax.fairness.data import MIN_LEVEL_ROWS
+from hgr_jax.fairness.data import MIN_GROUP_ROWS
 from hgr_jax.fairness.statistics import HGR, SK, DemographicParity, Statistic
 
 Codes = NDArray[np.integer[Any]]
@@ -211,12 +211,12 @@ def _rare_levels(sample: Observations) -> str:
     rare = [
         f"{name!r} ({count})"
         for name, count in zip(sample.levels, counts.tolist(), strict=True)
-        if count < MIN_LEVEL_ROWS
+        if count < MIN_GROUP_ROWS
     ]
     if not rare:
         return ""
     shown = ", ".join(rare[:5]) + (", ..." if len(rare) > 5 else "")
-    return f"fewer than {MIN_LEVEL_ROWS} {sample.unit} of the level(s) {shown}"
+    return f"fewer than {MIN_GROUP_ROWS} {sample.unit} of the level(s) {shown}"
 
 
 def _few_carriers(sample: Observations, *, of_ranks: bool) -> str:

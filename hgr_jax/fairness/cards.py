@@ -50,22 +50,22 @@ def model_card(
         "Model": _items(
             {
                 "Class": f"{type(model).__name__} of hgr_jax {__version__}",
-                "Hidden layers": _text(model.hidden_layer_sizes),
+                "Hidden layers": _escaped(model.hidden_layer_sizes),
                 "Training steps": f"{model.n_iter_:,}",
                 "Training rows": f"{described['rows']:,}",
                 "Rows held back for the certificate": f"{described['held back']:,}",
                 "Observation weights": "yes" if described["weighted"] else "no",
             }
         ),
-        "Inputs": "\n".join(f"- {_text(n)}" for n in inputs or described["inputs"])
+        "Inputs": "\n".join(f"- {_escaped(n)}" for n in inputs or described["inputs"])
         or f"{counted(model.n_features_in_, 'column')} of an array without names",
         "Constraints": "\n".join(_constraints(model)) or "None.",
-        "Certificates": "\n".join(f"- {_text(found)}" for found in certificates_of(model))
+        "Certificates": "\n".join(f"- {_escaped(found)}" for found in certificates_of(model))
         or "None: nothing is promised of new rows.",
         "Figures on rows that were not trained on": _figures(reports) or "None were given.",
         "What this does not say": CAVEAT,
     }
-    parts = [f"# {_text(title)}", *(f"## {head}\n\n{text}" for head, text in sections.items())]
+    parts = [f"# {_escaped(title)}", *(f"## {head}\n\n{text}" for head, text in sections.items())]
     return "\n\n".join(parts) + "\n"
 
 
@@ -82,8 +82,8 @@ def _constraints(model: Any) -> list[str]:
         return []
     titles = " or ".join(dict.fromkeys(p.statistic.title for p in as_penalties(model.penalty)))
     return [
-        f"- {_text(name)}: {_text(titles)} at most {limit:g}; HGR-KB of the training rows at the"
-        f" end {history.last[f'hgr_train_{name}']:.3f}"
+        f"- {_escaped(name)}: {_escaped(titles)} at most {limit:g}; HGR-KB of the training rows at"
+        f" the end {history.last[f'hgr_train_{name}']:.3f}"
         for name, limit in history.thresholds.items()
         if limit is not None
     ]
@@ -97,8 +97,10 @@ def _figures(reports: FairnessReport | Mapping[str, FairnessReport] | None) -> s
     for name, found in named.items():
         heads, rows = found.table()
         lines = [["model", *heads], ["---"] * (len(heads) + 1), *rows]
-        table = "\n".join("| " + " | ".join(map(_text, cells)) + " |" for cells in lines)
-        texts.append(f"Protected attribute {_text(name)}, {counted(found.rows, 'row')}:\n\n{table}")
+        table = "\n".join("| " + " | ".join(map(_escaped, cells)) + " |" for cells in lines)
+        texts.append(
+            f"Protected attribute {_escaped(name)}, {counted(found.rows, 'row')}:\n\n{table}"
+        )
     return "\n\n".join(texts)
 
 
@@ -106,7 +108,7 @@ def _items(values: Mapping[str, str]) -> str:
     return "\n".join(f"- {name}: {value}" for name, value in values.items())
 
 
-def _text(value: Any) -> str:
+def _escaped(value: Any) -> str:
     """Return a value as text in which Markdown and HTML are no markup."""
     escaped = str(value).replace("\\", "\\\\")
     for mark in "`*_[]<>|#":

@@ -13,13 +13,11 @@ from hgr_jax._arrays import LARGEST_NUMBER
 from hgr_jax._texts import near_matches
 from hgr_jax.tables.columns import as_frame, as_numbers_in_days, from_frame, parse_column
 from hgr_jax.tables.levels import Category, Unusable, encode_by_levels
+from hgr_jax.tables.supervised import MAX_INPUT_LEVELS
 from hgr_jax.tables.texts import MISSING_LEVEL
 
 MISSING_CHOICES = ("raise", "drop", "level")
 """What becomes of missing values: an error, rows that are left out, or levels of their own."""
-
-MAX_INPUT_LEVELS = 100
-"""Largest number of levels of a column of text, each of which is an input."""
 
 DAY = np.timedelta64(1, "D")
 
@@ -124,12 +122,12 @@ class Inputs:
     @classmethod
     def learn(cls, table: Any, missing: str) -> Self:
         """Learn the columns of a data frame of training rows (pandas, polars, pyarrow)."""
-        parsed = _parse(table)
+        parsed = _parse_table(table)
         return cls(tuple(InputColumn.learn(n, values, missing) for n, values in parsed.items()))
 
     def encode(self, table: Any) -> tuple[NDArray[np.float64], Masks]:
         """Return inputs ``(n, inputs)`` of a data frame, and where columns lack values."""
-        parsed, blocks, masks = _parse(table), [], {}
+        parsed, blocks, masks = _parse_table(table), [], {}
         for column in self.columns:
             if column.name not in parsed:
                 near = near_matches(column.name, parsed)
@@ -182,7 +180,7 @@ def column_names(x: Any) -> list[Any]:
     return list(getattr(x, "column_names", getattr(x, "columns", ())))
 
 
-def _parse(table: Any) -> dict[str, NDArray[Any] | Category]:
+def _parse_table(table: Any) -> dict[str, NDArray[Any] | Category]:
     """Return the columns of a data frame by name, as numbers, dates or categories."""
     frame, names = as_frame(table)
     columns: dict[str, NDArray[Any] | Category] = {}

@@ -41,7 +41,7 @@ ADVICE = "drop these rows, or fill them in."
 TARGET = "target"
 """Of ``given``: the target."""
 
-MIN_LEVEL_ROWS = 10
+MIN_GROUP_ROWS = 10
 """Smallest number of rows of a level of an attribute that is trained on or certified."""
 
 MAX_GROUP_VALUES = 10
@@ -162,7 +162,7 @@ class TrainingData:
         return self.take(np.flatnonzero(~left_out))
 
     def with_pooled_levels(self) -> Self:
-        """Return the data with levels of fewer than `MIN_LEVEL_ROWS` rows pooled, and a warning.
+        """Return the data with levels of fewer than `MIN_GROUP_ROWS` rows pooled, and a warning.
 
         Raises a ValueError where they have too few rows together, and for such a group of one-hot
         columns or of numbers with two values.
@@ -285,7 +285,7 @@ class Crossing:
                 values = np.array(names)[np.searchsorted(edges, numbers(name, values), "right")]
             elif values.ndim == 2:
                 values = values.argmax(axis=1)
-            labels.append(texts_of(name, values))
+            labels.append(as_texts(name, values))
         joined = [", ".join(parts) for parts in zip(*labels, strict=True)]
         return {" x ".join(z): object_array(joined)}
 
@@ -575,23 +575,23 @@ class Encoding:
 
 
 def pool_small_levels(name: str, values: NDArray[Any]) -> NDArray[Any]:
-    """Pool levels of fewer than `MIN_LEVEL_ROWS` rows into one, and warn; raise if too few rows."""
+    """Pool levels of fewer than `MIN_GROUP_ROWS` rows into one, and warn; raise if too few rows."""
     is_text = _is_text(values)
     codes = values.argmax(axis=1) if values.ndim == 2 else values
     levels, counts = np.unique(codes[~_are_missing(codes)], return_counts=True)
-    small = counts < MIN_LEVEL_ROWS
+    small = counts < MIN_GROUP_ROWS
     groups = is_text or values.ndim == 2 or len(levels) == 2
     if not groups or not small.any() or len(levels) < 2:
         return values
     sizes = zip(levels[small].tolist(), counts[small].tolist(), strict=True)
     named = first_names([f"{level!r} ({count})" for level, count in sizes], 40)
-    if not is_text or counts[small].sum() < MIN_LEVEL_ROWS:
+    if not is_text or counts[small].sum() < MIN_GROUP_ROWS:
         raise ValueError(
-            f"{name} has levels of fewer than {MIN_LEVEL_ROWS} rows, of which nothing can be said:"
+            f"{name} has levels of fewer than {MIN_GROUP_ROWS} rows, of which nothing can be said:"
             f" {named}. Merge them with another level, or leave their rows out."
         )
     warnings.warn(
-        f"levels of {name} with fewer than {MIN_LEVEL_ROWS} rows are pooled into one: {named}",
+        f"levels of {name} with fewer than {MIN_GROUP_ROWS} rows are pooled into one: {named}",
         UserWarning,
         stacklevel=3,
     )
@@ -606,7 +606,7 @@ def way_of_conditioning(condition: NDArray[Any]) -> str | int:
 
 def _as_labels(name: str, condition: NDArray[Any]) -> NDArray[Any]:
     """Return labels of one type, which sort."""
-    return texts_of(name, condition) if _is_text(condition) else condition
+    return as_texts(name, condition) if _is_text(condition) else condition
 
 
 def _groups_of(
@@ -715,10 +715,10 @@ def levels_of(name: str, values: NDArray[Any]) -> NDArray[Any]:
         raise ValueError(f"{name} must have shape (n,) where it is text; got {values.shape}.")
     if missing := int(_are_missing(values).sum()):
         raise ValueError(f"{name} has {missing} missing value(s); {ADVICE}")
-    return texts_of(name, values)
+    return as_texts(name, values)
 
 
-def texts_of(name: str, values: NDArray[Any]) -> NDArray[Any]:
+def as_texts(name: str, values: NDArray[Any]) -> NDArray[Any]:
     """Return values as texts, numbers in few digits."""
     if _is_text(values):
         return np.array([str(value) for value in values.tolist()])

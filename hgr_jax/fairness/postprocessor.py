@@ -165,7 +165,10 @@ def _is_a_classifier(model: FairPostprocessor) -> bool:
 
 
 @dataclasses.dataclass(eq=False, repr=False)
-class FairPostprocessor(base.MetaEstimatorMixin, base.BaseEstimator):  # type: ignore[misc]
+class FairPostprocessor(
+    base.MetaEstimatorMixin,  # type: ignore[misc,name-defined]
+    base.BaseEstimator,  # type: ignore[misc,name-defined]
+):
     """A model whose predictions are moved until they depend little on a protected attribute.
 
         p_t = (1 - t) p + t Q(U(z, p))
@@ -277,7 +280,7 @@ class FairPostprocessor(base.MetaEstimatorMixin, base.BaseEstimator):  # type: i
                 UserWarning,
                 stacklevel=2,
             )
-            self.estimator_ = base.clone(self.estimator).fit(X, data.y, **_weighted(data))
+            self.estimator_ = base.clone(self.estimator).fit(X, data.y, **_weights_of_fit(data))
             self.strength_: float = 0.0
             self.transport_: Any = None
         else:
@@ -418,7 +421,7 @@ class FairPostprocessor(base.MetaEstimatorMixin, base.BaseEstimator):  # type: i
         self, data: TrainingData, seed: int
     ) -> tuple[Any, Vector, list[tuple[Positions, Positions]]]:
         """Fit the model; return it, its out-of-fold predictions, and the folds."""
-        X, y, weighted = data.x, data.y, _weighted(data)
+        X, y, weighted = data.x, data.y, _weights_of_fit(data)
         classifier, splitter = _is_a_classifier(self), self.cv
         if isinstance(splitter, int | np.integer):
             kind = selection.StratifiedKFold if classifier else selection.KFold
@@ -507,7 +510,7 @@ def _apply_in_turn(
     return p
 
 
-def _weighted(data: TrainingData) -> dict[str, Any]:
+def _weights_of_fit(data: TrainingData) -> dict[str, Any]:
     """Return the keyword of weights of a model's fit."""
     return {} if data.weights is None else {"sample_weight": data.weights}
 
