@@ -2,9 +2,10 @@
 
 ``python -m bench.first_use [--quick] [--write]`` runs ``hgr-jax scan FILE`` (p-values, all files
 and the report) on tables like PhiK's insurance data, seaborn's taxis and titanic and ProPublica's
-COMPAS, and beside it PhiK's matrix and ydata-profiling's report, where these are installed.  Each
-run is a process of its own; the table has wall time, CPU time and the most memory.  It exits with
-1 if one of ours exceeds its bound.
+COMPAS, and one of 1,500 x 30, mostly of numbers; and beside it PhiK's matrix and
+ydata-profiling's report, where these are installed.  Each run is a process of its own; the table
+has wall time, CPU time and the most memory.  A first table has what an import and ``--help`` cost,
+beside the import of JAX.  It exits with 1 if one of ours exceeds its bound.
 """
 
 from __future__ import annotations
@@ -25,7 +26,7 @@ from bench import tables
 from bench.machine import describe
 from bench.report import MarkdownReport, bench_parser
 
-BOUNDS = {"insurance": 6.0, "taxis": 10.0, "titanic": 10.0, "compas": 20.0}
+BOUNDS = {"insurance": 6.0, "taxis": 10.0, "titanic": 10.0, "compas": 20.0, "numbers": 4.0}
 """Seconds that a scan of each may take."""
 
 MOST_MEMORY = {"compas": 1.5e9}
@@ -47,6 +48,12 @@ PATIENCE = 60
 
 CONTESTANTS = {"PhiK's matrix": ("phik", PHIK), "ydata-profiling": ("ydata_profiling", PROFILE)}
 
+
+STARTS = {
+    "import jax": ("-c", "import jax"),
+    "import hgr_jax; hgr_jax.kb": ("-c", "import hgr_jax; hgr_jax.kb"),
+    "hgr-jax --help": ("-m", "hgr_jax.cli", "--help"),
+}
 
 TIMED_OUT = 124
 """What ``timeout`` of GNU coreutils ends with."""
@@ -80,6 +87,18 @@ def _tail(log: Path) -> str:
     return log.read_text(errors="replace")[-2000:]
 
 
+def rows_of_starts(rounds: int) -> Iterator[list[str]]:
+    """Measure the `STARTS` in turn; medians of the rounds."""
+    with tempfile.TemporaryDirectory() as place:
+        costs = [
+            [cost_of([sys.executable, *command], Path(place)) for command in STARTS.values()]
+            for _ in range(rounds)
+        ]
+    for start, of_start in zip(STARTS, zip(*costs, strict=True), strict=True):
+        wall, cpu = (float(np.median([getattr(c, n) for c in of_start])) for n in ("wall", "cpu"))
+        yield [start, f"{wall:.2f} s", f"{cpu:.2f} s"]
+
+
 def rows_of(name: str, rounds: int, *, others: bool) -> Iterator[tuple[str, Cost]]:
     """Measure a table by all contestants, in turn; medians of the rounds."""
     with tempfile.TemporaryDirectory() as place:
@@ -105,6 +124,8 @@ def main(argv: list[str] | None = None) -> int:
     options = parser.parse_args(argv)
     report = MarkdownReport()
     report.say(describe())
+    starts = rows_of_starts(1 if options.quick else 11)
+    report.table(("start of a process", "time", "CPU"), starts)
 
     def rows() -> Iterator[tuple[list[str], bool | None]]:
         for name in ("titanic",) if options.quick else BOUNDS:

@@ -118,11 +118,24 @@ def compas() -> pd.DataFrame:
     )
 
 
+def numbers() -> pd.DataFrame:
+    """1,500 rows of 27 columns of numbers that depend on five others, and of 3 of few values."""
+    rng, n = np.random.default_rng(3), 1500
+    x = np.tanh(rng.normal(size=(n, 5)) @ rng.normal(size=(5, 27))) ** 2
+    x += rng.normal(0, 0.5, x.shape)
+    frame = pd.DataFrame(x.round(4), columns=[f"x{i}" for i in range(27)])
+    frame["city"] = rng.choice(list("abcdef"), n)
+    frame["level"] = np.where(x[:, 0] > 0.5, "high", "low")
+    frame["count"] = rng.poisson(3, n)
+    return frame
+
+
 TABLES: dict[str, Callable[[], pd.DataFrame]] = {
     "insurance": insurance,
     "taxis": taxis,
     "titanic": titanic,
     "compas": compas,
+    "numbers": numbers,
 }
 
 

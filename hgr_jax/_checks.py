@@ -21,9 +21,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from hgr_jax._arrays import as_dtype
 from hgr_jax._forks import refuse_forked
-
-MAX_DEGREE = 50
-"""Largest degree in a scan and in the command line."""
+from hgr_jax._limits import MAX_DEGREE
 
 _COMPUTED = (np.dtype(np.float32), np.dtype(np.float64))
 

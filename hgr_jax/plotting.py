@@ -26,6 +26,9 @@ if TYPE_CHECKING:
 MAX_HEAT_MAP_INCHES = 32.0
 """Largest side of a heat map."""
 
+TICK_POINTS = 7
+"""Size of the names beside a heat map."""
+
 MAX_LABELS = 160
 """Largest number of columns whose names are shown beside a heat map."""
 
@@ -249,23 +252,33 @@ def plot_correlations(
         )
     both = np.where(np.tri(len(names), dtype=bool), lower, upper)
     np.fill_diagonal(both, np.nan)
-    if ax is None:
-        side = min(max(5.0, 0.28 * len(names) + 2), MAX_HEAT_MAP_INCHES)
-        axes = _new_figure(side + 1, side).subplots()
-    else:
-        axes = ax
-    figure: Any = axes.get_figure(root=True)
-    image = axes.imshow(both, vmin=0, vmax=1, cmap="viridis")
     ticks = range(len(names)) if len(names) <= MAX_LABELS else ()
     labels = [literal(names[tick], MAX_TICK_NAME) for tick in ticks]
-    axes.set_xticks(ticks, labels, rotation=90, fontsize=7)
-    axes.set_yticks(ticks, labels, fontsize=7)
+    axes = _heat_map_axes(len(names), labels) if ax is None else ax
+    figure: Any = axes.get_figure(root=True)
+    image = axes.imshow(both, vmin=0, vmax=1, cmap="viridis")
+    axes.set_xticks(ticks, labels, rotation=90, fontsize=TICK_POINTS)
+    axes.set_yticks(ticks, labels, fontsize=TICK_POINTS)
     axes.set_title(title)
     if len(names) <= MAX_ANNOTATED if annotate is None else annotate:
         _write_values(axes, both, 0.5)
     figure.colorbar(image, ax=axes, shrink=0.8, label="correlation")
     drawn: Figure = figure
     return drawn
+
+
+def _heat_map_axes(columns: int, labels: Sequence[str]) -> Axes:
+    """Return new axes with room for labels: a layout of matplotlib would draw everything twice."""
+    text, font = require("matplotlib.textpath").text_to_path, require("matplotlib.font_manager")
+    prop = font.FontProperties(size=TICK_POINTS)
+    widths = [text.get_text_width_height_descent(label, prop, False)[0] for label in labels]
+    margin = 0.3 + max(widths, default=0) / 72  # inches
+    side = min(max(3.0, 0.22 * columns), MAX_HEAT_MAP_INCHES - margin)
+    width, height = margin + 1.25 * side + 0.5, margin + side + 0.4
+    figure = require("matplotlib.figure").Figure(figsize=(width, height))
+    place = (margin / width, margin / height, 1.25 * side / width, side / height)
+    axes: Axes = figure.add_axes(place)
+    return axes
 
 
 def _write_values(axes: Axes, table: np.ndarray, middle: float) -> None:

@@ -170,8 +170,10 @@ def test_import_is_light_and_silent() -> None:
     heavy |= {"jaxopt", "scipy.optimize"}
     loaded = set(in_fresh_process(_LOADED.format("hgr_jax")).split())
     assert "jax" not in loaded  # so that the command line can see to Ctrl-C before
-    loaded = set(in_fresh_process(_LOADED.format("hgr_jax; hgr_jax.kb, hgr_jax.scan")).split())
+    loaded = set(in_fresh_process(_LOADED.format("hgr_jax; hgr_jax.kb, hgr_jax.hgr")).split())
     assert "jax" in loaded
+    assert not {name for name in loaded if name.partition(".")[0] in ("scipy", "pyarrow")}
+    loaded = set(in_fresh_process(_LOADED.format("hgr_jax; hgr_jax.kb, hgr_jax.scan")).split())
     assert heavy & loaded == set()
     solve = "import hgr_jax, sys; hgr_jax.kb([1.0, 2.0, 3.0], [1.0, 0.0, 3.0], 1, 1)"
     assert in_fresh_process(f"{solve}; print('jaxopt' in sys.modules)") == "False\n"

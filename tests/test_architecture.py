@@ -21,6 +21,7 @@ LAYERS = (
         "_checks",
         "_files",
         "_forks",
+        "_limits",
         "_optional",
         "_progress",
         "_texts",

@@ -7,6 +7,8 @@ import os
 import re
 import select
 import signal
+import subprocess
+import sys
 import termios
 import time
 from collections.abc import Sequence
@@ -100,6 +102,21 @@ def test_demo(tmp_path: Path) -> None:
 def test_help_and_version(tmp_path: Path) -> None:
     assert "FILE COL_A COL_B" in run("pair", "--help", cwd=tmp_path).stdout
     assert run("--version", cwd=tmp_path).stdout.startswith("hgr-jax 0.")
+
+
+@pytest.mark.parametrize("arguments", [["--help"], ["scan", "--help"], ["scan", "--h", "0"]])
+def test_help_and_wrong_options_load_neither_jax_nor_numpy(arguments: list[str]) -> None:
+    code = """
+import sys
+from hgr_jax.cli.__main__ import start
+try:
+    start()
+finally:
+    print(*{"jax", "jaxlib", "numpy", "pyarrow"} & set(sys.modules), "end")
+"""
+    command = [sys.executable, "-W", "error", "-c", code, *arguments]
+    output = subprocess.run(command, capture_output=True, text=True, check=False).stdout
+    assert output.splitlines()[-1] == "end"
 
 
 @pytest.fixture

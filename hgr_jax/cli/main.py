@@ -10,16 +10,18 @@ import os
 import sys
 import traceback
 from pathlib import Path
-from typing import Any, TextIO
+from typing import TYPE_CHECKING, Any, TextIO
 
 from hgr_jax._files import WritingError, written_together
 from hgr_jax._optional import require
 from hgr_jax.cli.interrupts import leaving_on_interrupt
 from hgr_jax.cli.options import AuditOptions, FairOptions, ScanOptions, command_parser
 from hgr_jax.tables.faults import TableError, printable
-from hgr_jax.tables.packed import check_readable
-from hgr_jax.tables.reading import Reading
-from hgr_jax.tables.sources import names_several
+
+if TYPE_CHECKING:
+    from hgr_jax.tables.reading import Reading
+
+# JAX and NumPy are loaded by the commands that compute, once their options are known to be right.
 
 
 def main(argv: list[str] | None = None) -> int:
@@ -100,6 +102,9 @@ def _run(options: argparse.Namespace) -> int:
     import jax
 
     from hgr_jax.cli import outputs, pair, scan
+    from hgr_jax.tables.packed import check_readable
+    from hgr_jax.tables.reading import Reading
+    from hgr_jax.tables.sources import names_several
 
     reading = _options_of(options, Reading)
     if options.command == "predict":
@@ -150,6 +155,7 @@ def _run(options: argparse.Namespace) -> int:
 def _predict(options: argparse.Namespace, reading: Reading) -> int:
     """Run ``hgr-jax predict``."""
     from hgr_jax.cli import outputs, predict
+    from hgr_jax.tables.packed import check_readable
 
     inputs, out = [options.model, options.file], options.out
     for path in inputs:

@@ -9,10 +9,9 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any, NoReturn
 
-from hgr_jax._checks import MAX_DEGREE
+from hgr_jax._limits import MAX_DEGREE
 from hgr_jax._version import __version__
-from hgr_jax.tables.faults import printable
-from hgr_jax.tables.reading import TYPES
+from hgr_jax.tables.faults import TYPES, printable
 
 _FILES = {
     "bash": "_shtab_compgen_files",

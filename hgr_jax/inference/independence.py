@@ -263,7 +263,7 @@ def independence_test(
     sides = RankedColumn.of_values(x, w), RankedColumn.of_values(y, w)
     if order is not None or groups is not None:
         design = RowDesign.of(len(x), order, groups)
-        generator = host_generator(jax.random.key(0) if key is None else key)
+        generator = host_generator(key)
         if groups is not None and exchanged_units(design, (x, y), permute) == "between":
             of_groups = (design.of_groups(x), design.of_groups(y))
             test = independence_test(*of_groups, permutations=count, key=key)

@@ -145,9 +145,13 @@ def permutation_test(
     )
 
 
-def host_generator(key: Array) -> np.random.Generator:
-    """Return NumPy's generator of random numbers, seeded by a random key of JAX."""
-    return np.random.default_rng(np.asarray(jax.random.key_data(key)).ravel().tolist())
+def host_generator(key: Array | None) -> np.random.Generator:
+    """Return NumPy's generator of random numbers, seeded by a random key of JAX.
+
+    None is ``jax.random.key(0)``, without the time to compile it.
+    """
+    seed = [0, 0] if key is None else np.asarray(jax.random.key_data(key)).ravel().tolist()
+    return np.random.default_rng(seed)
 
 
 def orders(key: Array, rows: int, chunks: int, size: int) -> Iterator[npt.NDArray[np.int32]]:

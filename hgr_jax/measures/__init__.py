@@ -19,7 +19,6 @@ from typing import TYPE_CHECKING, Any
 
 from hgr_jax.measures.ace import AceCurve, AceFit, ace, ace_fit
 from hgr_jax.measures.classical import oracle, pearson, spearman
-from hgr_jax.measures.conditional_hgr import ConditionalHGRFit
 from hgr_jax.measures.hgr import HGRFit, RankTransform, hgr, hgr_fit
 from hgr_jax.measures.kb import kb, kb_fit
 from hgr_jax.measures.kde import chi2, kde
@@ -31,6 +30,7 @@ from hgr_jax.measures.spectrum import spectrum, spectrum_fit, total
 from hgr_jax.measures.units import gedi, nlc
 
 if TYPE_CHECKING:
+    from hgr_jax.measures.conditional_hgr import ConditionalHGRFit
     from hgr_jax.measures.neural_network import NeuralFit, NeuralTransform, neural, neural_fit
 
 __all__ = [
@@ -73,9 +73,11 @@ __all__ = [
 
 
 def __getattr__(name: str) -> Any:
-    if name in ("NeuralFit", "NeuralTransform", "neural", "neural_fit"):  # they need flax and optax
-        return getattr(importlib.import_module("hgr_jax.measures.neural_network"), name)
-    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    if name not in __all__:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    # The neural measure loads flax and optax.
+    home = "conditional_hgr" if name == "ConditionalHGRFit" else "neural_network"
+    return getattr(importlib.import_module(f"{__name__}.{home}"), name)
 
 
 def __dir__() -> list[str]:

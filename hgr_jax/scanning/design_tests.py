@@ -106,7 +106,7 @@ class DesignTests:
                 self._set(np.array([place]), [test])
                 progress(1)
             return
-        generator = host_generator(self.options.random_key)
+        generator = host_generator(self.options.key)
         patterns = np.sort(self.features.patterns.index[self.pairs[places]], axis=1)
         keys = patterns[:, 0] * (1 + patterns.max(initial=0)) + patterns[:, 1]
         for _, part in groups(keys):

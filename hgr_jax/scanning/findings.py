@@ -28,6 +28,7 @@ from hgr_jax._texts import (
     pvalue_as_text,
     shortened,
 )
+from hgr_jax._threads import one_blas_thread
 from hgr_jax.core.fits import normal_quantile
 from hgr_jax.scanning.fits import HostPair, PairDetails
 from hgr_jax.scanning.missing_values import missing_remarks
@@ -338,6 +339,7 @@ def spearman_interval(value: float, rows: int, level: float = LEVEL) -> tuple[fl
     return max(math.tanh(middle - step), 0.0), math.tanh(middle + step)
 
 
+@one_blas_thread()
 def findings_of(scan: Any, n: int, min_rows: int) -> Findings:
     """Return the findings of a `Scan`, as `Scan.findings` says."""
     n, min_rows = check_count("n", n), check_count("min_rows", min_rows)

@@ -22,6 +22,7 @@ from numpy.typing import ArrayLike, NDArray
 from hgr_jax._arrays import Floats
 from hgr_jax._checks import check_level
 from hgr_jax._texts import near_matches
+from hgr_jax._threads import one_blas_thread
 from hgr_jax.core.canonical import Transformation
 from hgr_jax.core.fits import CopulaTransform, KBFit, is_dominant, takes_one_value
 from hgr_jax.core.formulas import formula
@@ -297,6 +298,7 @@ class PairDetails:
     residuals: tuple[Floats, Floats] | None = None
 
 
+@one_blas_thread()
 def details_of(scan: Any, a: str, b: str) -> PairDetails | None:
     """Fit two columns of a `Scan` on the host; None where there is no correlation."""
     check_fitted(scan)

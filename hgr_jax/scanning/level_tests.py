@@ -11,7 +11,6 @@ from __future__ import annotations
 
 import dataclasses
 
-import jax
 import numpy as np
 from jax import Array
 from numpy.typing import NDArray
@@ -26,6 +25,7 @@ from hgr_jax.inference.level_tables import (
     log_pvalues,
     log_tail_of_merged_levels,
 )
+from hgr_jax.inference.permutation import host_generator
 from hgr_jax.inference.rank_law import fisher_log_pvalues
 from hgr_jax.inference.roys_root.law import (
     ColumnMoments,
@@ -132,12 +132,12 @@ class LevelTests:
             self.log_p[places] = fisher_log_pvalues(both.sum(axis=(1, 2)), both[:, 1, 1], *margins)
             self.source[places] = "exact"
 
-    def test_tables(self, key: Array) -> None:
+    def test_tables(self, key: Array | None) -> None:
         """Test pairs of few values for which the laws for many rows are not close."""
         places = np.flatnonzero(self.of_tables)
         pairs = {place: self._level_pair(place) for place in places.tolist()}
         drawn = places[self.log_p[places] > np.log(MAX_UNDRAWN)].tolist()
-        generator = np.random.default_rng(np.asarray(jax.random.key_data(key)))
+        generator = host_generator(key)
         by_draws = log_pvalues([pairs[place] for place in drawn], generator)
         resolved = np.array(drawn, np.intp)[~np.isnan(by_draws)]
         self.log_p[resolved] = by_draws[~np.isnan(by_draws)]

@@ -11,6 +11,7 @@ import numpy as np
 
 from hgr_jax._arrays import Floats, Integers, in_unit
 from hgr_jax._texts import counted, shortened
+from hgr_jax._threads import one_blas_thread
 from hgr_jax.plotting import conditional_means
 from hgr_jax.scanning.findings import (
     FALSE_DISCOVERY_RATE,
@@ -271,6 +272,7 @@ def monotone_part(scan: Any) -> tuple[Floats, str]:
     return scan.rank_linear, "monotone part" if has_categories else "|Spearman|"
 
 
+@one_blas_thread()
 @np.errstate(over="ignore", invalid="ignore")  # of values near the largest of all
 def as_report(
     result: Any,

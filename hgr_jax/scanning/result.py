@@ -99,13 +99,14 @@ PANDAS_LIKE = ("pandas", "modin", "cudf")
 
 def as_rows(columns: Mapping[str, NDArray[Any]], library: str) -> Any:
     """Return columns as a data frame of a library."""
-    narwhals = require("narwhals.stable.v2")
-    require(library)
+    frames = require(library)
     data = {
         name: values.tolist() if values.dtype == object else values
         for name, values in columns.items()
     }
-    return narwhals.from_dict(data, backend=library).to_native()
+    if library in PANDAS_LIKE:
+        return frames.DataFrame(data)
+    return require("narwhals.stable.v2").from_dict(data, backend=library).to_native()
 
 
 def as_square(matrix: NDArray[Any], names: Sequence[str], library: str) -> Any:

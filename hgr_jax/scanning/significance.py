@@ -114,7 +114,7 @@ def test_pairs(
         if by_law.any():
             levels = LevelTests(table, of_ranks, rows, by_law)
             levels.test_exactly()
-            levels.test_tables(test.random_key)
+            levels.test_tables(test.key)
             has_law = ~np.isnan(levels.log_p)
             by_law[by_law] = has_law
             source = np.array([SOURCES.index(name) for name in levels.source[has_law]], np.int8)

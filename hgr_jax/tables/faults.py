@@ -12,6 +12,9 @@ READABLE = (
 )
 """What can be read, for messages."""
 
+TYPES = ("number", "category", "date", "dmy", "mdy", "text", "id")
+"""What `Reading.types` can make of a column; ``dmy`` and ``mdy`` are dates, day or month first."""
+
 
 class TableError(ValueError):
     """A file or column that cannot be used, with the reason in one line."""

@@ -7,13 +7,10 @@ import dataclasses
 from collections.abc import Iterable, Mapping, Sequence
 
 from hgr_jax._checks import check_choice, check_count
-from hgr_jax.tables.faults import TableError, check_names
+from hgr_jax.tables.faults import TYPES, TableError, check_names
 from hgr_jax.tables.kinds import Form
 from hgr_jax.tables.number_texts import is_number
 from hgr_jax.tables.texts import MISSING, Hints
-
-TYPES = ("number", "category", "date", "dmy", "mdy", "text", "id")
-"""What `Reading.types` can make of a column; ``dmy`` and ``mdy`` are dates, day or month first."""
 
 
 @dataclasses.dataclass(frozen=True)

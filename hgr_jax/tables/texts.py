@@ -120,7 +120,7 @@ class Hints:
     Attributes:
       point: the decimal point; None to infer it.
       order: ``"dmy"`` or ``"mdy"``, for dates that are both.
-      type: one of `TYPES` in `reading`; None to infer it.
+      type: one of `TYPES` in `faults`; None to infer it.
     """
 
     point: str | None = None

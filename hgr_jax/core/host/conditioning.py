@@ -21,7 +21,6 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy import special
 
 from hgr_jax._arrays import Floats, Integers
 from hgr_jax.core.host.linalg import memberships
@@ -109,6 +108,8 @@ class Variable:
         if (is_tied and len(column.linear) <= DEGREE) or not len(f):
             return cls(f, places, f, column.codes)
         share, rows = (column.linear / np.sqrt(12) + 0.5)[column.codes], len(x)
+        from scipy import special  # loads slowly
+
         scores = special.ndtri(np.clip(share, 0.5 / rows, 1 - 0.5 / rows))
         return cls(f, places, scores[None])
 

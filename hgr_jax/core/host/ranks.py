@@ -10,7 +10,6 @@ from typing import Any, NamedTuple
 import numpy as np
 import numpy.typing as npt
 from numpy.typing import NDArray
-from scipy import special
 
 from hgr_jax._arrays import Floats, Integers
 from hgr_jax._threads import in_threads
@@ -244,6 +243,8 @@ def _rank_with_few_ties(codes: Integers) -> RankedColumn | None:
 
 def _log_orders(counts: Integers) -> float:
     """Return the logarithm of the number of orders within levels, from the rows of each."""
+    from scipy import special  # loads slowly
+
     return float(np.sum(special.gammaln(counts[counts > 1] + 1.0)))
 
 

@@ -378,7 +378,7 @@ def log_survival_of_many(
     """Return `log_survival` at many values, to 1e-6 where p <= 8 and 2e-5 at p = q = 16.
 
     With t = sqrt(-n log(1 - c^2)), log P falls about as -t^2 / 2, so that in log(1 + t) it is
-    smooth everywhere: a spline of degree 5 through equidistant nodes follows it.
+    smooth everywhere: polynomials of degree 5 through six equidistant nodes follow it.
     """
     shape = np.shape(correlation)
     c, n, p, q = (array.ravel() for array in np.broadcast_arrays(correlation, n, p, q))
@@ -402,9 +402,7 @@ def log_survival_of_many(
 
 
 def _interpolate_law(c: Floats, n: float, p: float, q: float) -> Floats:
-    """Return `log_survival` of one law at many values, by a spline."""
-    from scipy import interpolate  # imported where it is needed: it takes a tenth of a second
-
+    """Return `log_survival` of one law at many values, by polynomials of degree 5."""
     log_p = np.where(c >= 1, -np.inf, 0 * c)
     inside = (c > 0) & (c < 1)
     at = np.log1p(np.sqrt(-n * np.log1p(-(c[inside] ** 2))))
@@ -413,7 +411,14 @@ def _interpolate_law(c: Floats, n: float, p: float, q: float) -> Floats:
     nodes = np.linspace(at.min(), at.max(), NODES)
     correlations = np.sqrt(-np.expm1(-(np.expm1(nodes) ** 2) / n))
     values = log_survival(np.minimum(correlations, _LARGEST), n, p, q)
-    log_p[inside] = np.minimum(interpolate.make_interp_spline(nodes, values, k=5)(at), 0)
+    place = (at - nodes[0]) / (nodes[1] - nodes[0])
+    first = np.clip(place.astype(np.intp) - 2, 0, NODES - 6)  # of the six nodes around a value
+    interpolated = np.zeros(len(at))
+    for j in range(6):
+        others = [i for i in range(6) if i != j]
+        weight = np.prod([(place - first - i) / (j - i) for i in others], axis=0)
+        interpolated += weight * values[first + j]
+    log_p[inside] = np.minimum(interpolated, 0)
     return log_p
 
 
