@@ -5,7 +5,7 @@ PYTHON ?= python3
 VENV ?= .venv
 BIN := $(VENV)/bin
 
-.PHONY: help demo test test-all test-core test-oldest run-oldest lint check docs bench paper clean
+.PHONY: help demo test test-all test-core test-oldest run-oldest release-check lint check docs bench paper clean
 
 help:
 	@echo "make demo        the main job on real data: a scan of a table, and a training under a constraint"
@@ -13,6 +13,7 @@ help:
 	@echo "make test-all    the tests, and the larger versions of some"
 	@echo "make test-core   the tests of the core: make test-core PYTHON=python3.13 VENV=.venv313"
 	@echo "make test-oldest part of the tests, with the oldest releases that pyproject.toml allows"
+	@echo "make release-check  sdist and wheel of the last commit, tried in each Python at hand"
 	@echo "make lint        format, lint and types"
 	@echo "make check       lint and the tests"
 	@echo "make docs        the documentation: docs/_build/html/index.html"
@@ -37,11 +38,14 @@ test: $(VENV)/ready-dev
 test-all: $(VENV)/ready-dev
 	$(BIN)/python -m pytest -n 2 --dist loadfile
 
+CORE_TESTS := tests/test_rows.py tests/test_solvers.py tests/test_orthogonal.py tests/test_kb.py
+
 # The heart of the package, with what it needs only: for a second version of Python and of jax.
 test-core: $(VENV)/ready-core
-	$(BIN)/python -m pytest -n 2 --dist loadfile -m "not slow" tests/test_rows.py \
-	  tests/test_solvers.py tests/test_orthogonal.py \
-	  tests/test_kb.py
+	$(BIN)/python -m pytest -n 2 --dist loadfile -m "not slow" $(CORE_TESTS)
+
+release-check: $(VENV)/ready-dev
+	$(BIN)/python .ci/release.py $(CORE_TESTS)
 
 # Each room once, with exactly the least release that is declared of each direct dependency: a bound
 # that nobody has tried is a guess.  Afresh each time, beside the other environment.
