@@ -129,6 +129,16 @@ def test_several_tables_of_duckdb(duck: Path) -> None:
     assert "\n" not in str(caught.value)
 
 
+def test_a_view_of_duckdb_reads_no_other_file(duck: Path) -> None:
+    import duckdb
+
+    other = write(duck.parent, b"secret\n1\n2\n", "other.csv")
+    with contextlib.closing(duckdb.connect(duck)) as database:
+        database.execute(f"DROP TABLE t; CREATE VIEW v AS SELECT * FROM read_csv('{other}')")
+    with pytest.raises(TableError, match="disabled by configuration"):
+        read_table(duck)
+
+
 def test_large_databases_and_feather_files_are_read_in_batches(duck: Path) -> None:
     feather = duck.with_suffix(".feather")
     pd.DataFrame({"x": np.arange(1000.0), 's "s': ["a", "b"] * 500}).to_feather(feather)

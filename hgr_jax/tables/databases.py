@@ -1,6 +1,6 @@
 """Read a table of a database: SQLite by the standard library, DuckDB as Arrow.
 
-Databases are opened to be read only, in their place unless they are packed.
+Databases are opened to be read only, in their place unless they are packed, and reach no other file.
 """
 
 from __future__ import annotations
@@ -64,8 +64,10 @@ def read_duckdb(contents: Contents, reading: Reading) -> tuple[Any, str]:
 def open_duckdb(path: Path, shown: str, reading: Reading) -> Iterator[tuple[Any, str]]:
     """Yield the relation of the chosen table of a DuckDB database, and a note."""
     duckdb = require("duckdb")
+    # A view may name any other file, or an address.
+    alone = {"enable_external_access": "false"}
     try:
-        with contextlib.closing(duckdb.connect(path, read_only=True)) as database:
+        with contextlib.closing(duckdb.connect(path, read_only=True, config=alone)) as database:
             rows = database.execute(
                 "SELECT schema_name, table_name FROM duckdb_tables() WHERE NOT internal"
                 " UNION ALL SELECT schema_name, view_name FROM duckdb_views() WHERE NOT internal"
