@@ -1,7 +1,8 @@
 """Every measure beside its library counterpart.  ``python -m bench.measures [--quick] [--write]``.
 
 Ours are compiled, in float32, with inputs on the device; the others are called as their users
-call them, in float64.  All contestants of a row run in turn, in one process.
+call them, in float64.  All contestants of a row run in turn, in one process.  The classical ones
+are also called outside `jax.jit`, all in float64, where they are to take at most 1.2 times as long.
 """
 
 from __future__ import annotations
@@ -27,6 +28,8 @@ from bench.timing import race, seconds
 from hgr_jax.datasets.synthetic import RELATIONSHIPS
 
 SIZES = (1_000, 10_000, 100_000)
+
+CALLED_SIZES = (100, 1_000, 10_000, 100_000, 1_000_000)
 
 PAIRWISE = 20_000
 """Beyond so many rows a peer that holds n x n matrices is not run (they would need 3 GiB each)."""
@@ -157,6 +160,33 @@ def _race(
     return cells
 
 
+def as_called(report: MarkdownReport, sizes: tuple[int, ...], rounds: int) -> None:
+    """Measures of numbers, outside `jax.jit`, beside the libraries whose own field they are."""
+    report.say("### Time of one call on arrays of NumPy, all in float64")
+    report.say()
+    report.say("In brackets, how many times as long as the library ours takes.")
+    libraries = {
+        "pearson": ("NumPy", lambda a, b: float(np.corrcoef(a, b)[0, 1])),
+        **{name: counterparts()[name][:2] for name in ("spearman", "distance_correlation")},
+    }
+    rows = []
+    for name, (library, other) in libraries.items():
+        cells = [f"`{name}`", library]
+        for n in sizes:
+            a, b = relation("sin", n)
+            mine = partial(getattr(hgr_jax, name), a, b)
+            with jax.enable_x64(True):
+                timings = race({"ours": mine, "theirs": partial(other, a, b)}, rounds=rounds)
+            ours, theirs = (timings[who].median for who in ("ours", "theirs"))
+            cells += [f"{seconds(ours)} ({ours / theirs:.2f})", seconds(theirs)]
+        rows.append(cells)
+        print(" ".join(cells), file=sys.stderr, flush=True)
+    header = ["", "library"]
+    for n in sizes:
+        header += [f"ours, n = {n:,}", "library"]
+    report.table(header, rows)
+
+
 def values(report: MarkdownReport, n: int) -> None:
     """Both values on the same data, in float64."""
     report.say(f"### Values on the same data, n = {n:,}, float64")
@@ -186,6 +216,7 @@ def main(arguments: list[str] | None = None) -> None:
     report.say(describe())
     report.say()
     times(report, (200,) if options.quick else SIZES, rounds=1 if options.quick else 3)
+    as_called(report, (200,) if options.quick else CALLED_SIZES, 1 if options.quick else 7)
     values(report, 200 if options.quick else 1_000)
     if options.write:
         report.keep("measures")

@@ -19,7 +19,7 @@ from jax import Array
 from jax.typing import DTypeLike
 from numpy.typing import ArrayLike, NDArray
 
-from hgr_jax._arrays import as_dtype
+from hgr_jax._arrays import as_dtype, on_host
 from hgr_jax._forks import refuse_forked
 from hgr_jax._limits import MAX_DEGREE
 
@@ -48,6 +48,36 @@ def as_host_column(name: str, value: Any, rows: int | None = None) -> NDArray[np
     if rows is not None and len(column) != rows:
         raise ValueError(f"{name} must have {rows} rows, as a and b; got {len(column)}.")
     return column.astype(np.float64, copy=False)
+
+
+def as_host_pair(a: ArrayLike, b: ArrayLike) -> tuple[NDArray[Any], NDArray[Any]] | None:
+    """Return both variables ``(n,)`` as `as_pair` does, but as arrays of NumPy.
+
+    None if one of them is traced, or is not on the CPU.
+    """
+    for x in (a, b):
+        if isinstance(x, Array) and (isinstance(x, jax.core.Tracer) or not on_host(x)):
+            return None
+    refuse_forked()
+    check_indexes(a=a, b=b)
+    x, y = _as_host_vector("a", a), _as_host_vector("b", b)
+    _check_same_rows(x, y)
+    dtype = np.promote_types(x.dtype, y.dtype)
+    return x.astype(dtype, copy=False), y.astype(dtype, copy=False)
+
+
+def _as_host_vector(name: str, value: Any) -> NDArray[Any]:
+    host = np.asarray(value) if isinstance(value, Array) else _as_host_array(name, value)
+    _check_kind_and_shape(name, host, 1)
+    dtype = jnp.result_type(float) if _is_discrete(host.dtype) else host.dtype
+    dtype = jax.dtypes.canonicalize_dtype(dtype if dtype.itemsize >= 4 else np.float32)
+    if dtype == host.dtype:
+        return host
+    with np.errstate(over="ignore"):
+        kept = host.astype(dtype)
+        if dtype.itemsize < host.dtype.itemsize:
+            _warn_of_few_steps(name, host, kept)
+    return kept
 
 
 def _check_kind_and_shape(name: str, value: Any, max_ndim: int) -> None:
@@ -131,13 +161,17 @@ def as_pair(
     check_indexes(a=a, b=b, **alongside)
     a = as_real_array("a", a, max_ndim=max_ndim, warn=warn)
     b = as_real_array("b", b, max_ndim=max_ndim, warn=warn)
+    _check_same_rows(a, b)
+    dtype = np.promote_types(a.dtype, b.dtype)
+    return as_dtype(a, dtype), as_dtype(b, dtype)
+
+
+def _check_same_rows(a: Any, b: Any) -> None:
     if a.shape[0] != b.shape[0]:
         raise ValueError(
             "a and b must have the same number of rows;"
             f" got shapes {tuple(a.shape)} and {tuple(b.shape)}."
         )
-    dtype = np.promote_types(a.dtype, b.dtype)
-    return as_dtype(a, dtype), as_dtype(b, dtype)
 
 
 def check_indexes(**variables: Any) -> None:

@@ -1,6 +1,6 @@
 """Read a table of a database: SQLite by the standard library, DuckDB as Arrow.
 
-Databases are opened to be read only, in their place unless they are packed, and reach no other file.
+Databases are opened to be read only, in their place unless packed, and reach no other file.
 """
 
 from __future__ import annotations

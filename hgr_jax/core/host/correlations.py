@@ -1,0 +1,168 @@
+"""Pearson's, Spearman's and distance correlation of two columns, on the host."""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+
+from hgr_jax._arrays import Floats, Integers
+from hgr_jax.core.host.ranks import ranks
+
+WHOLE_ROWS = 256
+"""Largest number of rows whose pairs are all looked at."""
+
+BLOCK_ROWS = 16
+"""Largest number of rows of a block whose pairs are all looked at, of more rows."""
+
+MAX_ENTRIES = 2**16
+"""Number of pairs of rows of blocks that are looked at together."""
+
+
+def pearson_of(a: Floats, b: Floats) -> float:
+    """Return Pearson's correlation of ``a`` and ``b (n,)``; 0 for a constant, NaN for NaN."""
+    with np.errstate(invalid="ignore", over="ignore"):
+        x, y = _shifted_and_scaled(a), _shifted_and_scaled(b)
+        x -= x.mean()
+        y -= y.mean()
+        product, size = _dot(x, y), math.sqrt(_dot(x, x)) * math.sqrt(_dot(y, y))
+    return 0.0 if size == 0 else float(min(max(product / size, -1), 1))
+
+
+def spearman_of(a: Floats, b: Floats) -> float:
+    """Return Spearman's rank correlation of ``a`` and ``b (n,)``; NaN if one is not finite."""
+    both = np.stack([a, b], axis=1, dtype=np.float64)
+    if not np.isfinite(both.sum()) and not np.isfinite(both).all():
+        return math.nan
+    return pearson_of(*ranks(both).T)
+
+
+def distance_correlation_of(a: Floats, b: Floats, *, unbiased: bool) -> float:
+    """Return the distance correlation of ``a`` and ``b (n,)``, with its sign if unbiased."""
+    with np.errstate(invalid="ignore", over="ignore"):
+        a, b = _shifted_and_scaled(a), _shifted_and_scaled(b)
+        if not math.isfinite(a.sum() + b.sum()):
+            return math.nan
+        squared = _ratio(*_centred_products(a, b, unbiased))
+    return math.copysign(math.sqrt(abs(squared)), squared) if unbiased else math.sqrt(squared)
+
+
+def _ratio(ab: float, aa: float, bb: float) -> float:
+    size = math.sqrt(max(aa, 0)) * math.sqrt(max(bb, 0))
+    return min(max(ab / size, -1), 1) if size > 0 else 0.0
+
+
+def _dot(x: Floats, y: Floats | Integers) -> float:
+    """Return ``x . y`` without BLAS, whose threads wait for each other."""
+    return float(np.einsum("i,i->", x, y))
+
+
+def _shifted_and_scaled(x: Floats) -> Floats:
+    """Return ``x`` less its first value, in units with safe squares."""
+    x = x.astype(np.float64)
+    low, high = float(x.min()), float(x.max())
+    if high - low == math.inf:
+        x, low, high = x / 2, low / 2, high / 2
+    x -= x[0]
+    reach = high - low
+    if 0 < reach < 1e-100 or 1e100 < reach < math.inf:
+        x = np.ldexp(x, -math.frexp(reach)[1])
+    return x
+
+
+def _centred_products(a: Floats, b: Floats, unbiased: bool) -> tuple[float, float, float]:
+    """Return mean products of the centred distance matrices of ``a`` and ``b``: AB, AA and BB.
+
+    With row sums A_i and B_i of the distances, and sums A and B of these, the sum of the products
+    of the centred distances is
+
+        sum_ij |a_i - a_j| |b_i - b_j| - 2 / n  sum_i A_i B_i + A B / n^2
+
+    (with n - 2 and (n - 1)(n - 2) for n and n^2 where they are U-centred).
+    """
+    rows = len(a)
+    order = np.argsort(a)
+    a, b = a[order] - a.mean(), b[order] - b.mean()
+    by_b = np.argsort(b)
+    of_a, of_b = _distance_sums(a), np.empty(rows)
+    of_b[by_b] = _distance_sums(b[by_b])
+    total_a, total_b = float(of_a.sum()), float(of_b.sum())
+    in_row, in_all = (rows - 2, (rows - 1) * (rows - 2)) if unbiased else (rows, rows**2)
+
+    def centred(products: float, of_rows: float, of_all: float) -> float:
+        whole = products - 2 * of_rows / in_row + of_all / in_all
+        return whole / (rows * (rows - 3) if unbiased else rows**2)
+
+    ab = centred(_products_of_distances(a, b, by_b), _dot(of_a, of_b), total_a * total_b)
+    aa = centred(2 * rows * _dot(a, a), _dot(of_a, of_a), total_a**2)
+    bb = centred(2 * rows * _dot(b, b), _dot(of_b, of_b), total_b**2)
+    return ab if unbiased else max(ab, 0.0), aa, bb
+
+
+def _distance_sums(x: Floats) -> Floats:
+    """Return the sums of the distances of each row of rising ``x (n,)`` to all rows."""
+    sums = np.cumsum(x)
+    return np.asarray((2 * np.arange(1, len(x) + 1) - len(x)) * x + (sums[-1] - 2 * sums))
+
+
+def _products_of_distances(a: Floats, b: Floats, by_b: Integers) -> float:
+    """Return ``sum_ij |a_i - a_j| |b_i - b_j|``, of rising ``a`` and the order of ``b``.
+
+    Rows in the order of ``a`` are split in halves, again and again.  Of a row j of the left half
+    and i of the right one, ``(a_i - a_j) |b_i - b_j|`` is twice ``(a_i - a_j) (b_i - b_j)`` where
+    b_j comes first, less the same of every pair.  Blocks list their rows in the order of ``b``, so
+    that the sums over the rows that come first are cumulative sums over the left half.
+    """
+    rows = len(a)
+    levels = max(0, (rows // BLOCK_ROWS).bit_length())
+    levels = 0 if rows <= WHOLE_ROWS else levels
+    smallest = -(-rows >> levels)
+    filled = smallest << levels  # padding comes last in both orders
+    listed = np.concatenate([by_b, np.arange(rows, filled)])
+    a, b = (np.pad(x, (0, filled - rows)) for x in (a, b))
+    x, y = a[listed], b[listed]
+    xy = x * y
+    first = 0.0
+    for level in range(levels - 1, -1, -1):
+        half = smallest << level
+        right = listed // half % 2 == 1
+        at_left, at_right = np.flatnonzero(~right), np.flatnonzero(right)
+        # Every block of two halves begins with the sum of none.
+        block = np.repeat(np.arange(filled // half // 2), half)
+        before = at_right - np.arange(len(at_right)) - block * half  # left rows before each
+        place = before + block * (half + 1)
+        of_x, of_y, of_xy = (_sums_of_first(z[at_left], half)[place] for z in (x, y, xy))
+        real = listed[at_right] < rows
+        x_right, y_right = x[at_right], y[at_right]
+        first += _dot(x_right * y_right, before) - _dot(x_right, of_y) - _dot(y_right, of_x)
+        first += float(np.sum(of_xy, where=real))
+        both = np.concatenate(
+            [at_left.reshape(-1, 1, half), at_right.reshape(-1, 1, half)], axis=1
+        ).reshape(-1)
+        listed, x, y, xy = listed[both], x[both], y[both], xy[both]
+    every = rows * _dot(a, b) - float(a.sum()) * float(b.sum())
+    in_blocks, absolute = _products_in_blocks(a[:rows], b[:rows], smallest)
+    return 2 * (2 * first - (every - in_blocks) + absolute)
+
+
+def _sums_of_first(x: Floats, count: int) -> Floats:
+    """Return the sums of the first 0, 1, ..., ``count`` numbers of each so many, in a row."""
+    sums = np.zeros((len(x) // count, count + 1))
+    np.cumsum(x.reshape(-1, count), axis=1, out=sums[:, 1:])
+    return sums.reshape(-1)
+
+
+def _products_in_blocks(a: Floats, b: Floats, size: int) -> tuple[float, float]:
+    """Return the sum of ``(a_i - a_j) (b_i - b_j)`` over pairs within blocks, and of its sizes."""
+    products = sizes = 0.0
+    step = max(1, MAX_ENTRIES // size**2) * size
+    for start in range(0, len(a), step):
+        x, y = a[start : start + step], b[start : start + step]
+        whole = len(x) - len(x) % size
+        for part in (slice(0, whole), slice(whole, len(x))):
+            of_x, of_y = (z[part].reshape(-1, min(size, len(z[part]) or 1)) for z in (x, y))
+            both = of_x[:, :, None] - of_x[:, None, :]
+            both *= of_y[:, :, None] - of_y[:, None, :]
+            products += float(both.sum()) / 2
+            sizes += float(np.abs(both, out=both).sum()) / 2
+    return products, sizes
