@@ -9,7 +9,7 @@ from scipy import stats
 from sklearn.metrics import r2_score, roc_auc_score
 
 import hgr_jax
-from hgr_jax.fairness import KB, History, corrected, didi, report
+from hgr_jax.fairness import KB, History, corrected, demographic_parity_hgr, didi, report
 from hgr_jax.plotting import plot_history, plot_predictions
 
 
@@ -116,3 +116,27 @@ def test_probabilities_are_scored_by_the_area_under_the_curve(rows: tuple[np.nda
     score = found.figures["after"]["score"]
     np.testing.assert_allclose(score, roc_auc_score(label, probability), rtol=1e-10)
     assert found.figures["before"]["score"] == 1
+
+
+def test_a_metric_in_the_manner_of_fairlearn(rng: np.random.Generator) -> None:
+    metrics = pytest.importorskip("fairlearn.metrics")
+    age, city = rng.uniform(-1, 1, 400), rng.choice(["a", "b"], 400)
+    y = rng.normal(size=400)
+    prediction = np.where(city == "a", age**2, y) + 0.01 * y
+    value = demographic_parity_hgr(y, prediction, sensitive_features=age)
+    assert 0.4 < value < 0.9
+    frame = metrics.MetricFrame(
+        metrics=demographic_parity_hgr,
+        y_true=y,
+        y_pred=prediction,
+        sensitive_features=city,
+        sample_params={"sensitive_features": age},
+    )
+    assert frame.overall == pytest.approx(value)
+    assert frame.by_group["a"] > 0.99
+    assert frame.by_group["b"] < 0.3
+    of_text = [
+        metric(city == "a", city == "a", sensitive_features=city)
+        for metric in (metrics.demographic_parity_difference, demographic_parity_hgr)
+    ]
+    assert of_text == pytest.approx([1, 1])

@@ -124,5 +124,5 @@ def test_without_matplotlib_the_error_names_the_command(monkeypatch: pytest.Monk
 
     monkeypatch.setattr("importlib.import_module", refuse)
     fit = hgr_jax.kb_fit(jnp.arange(5.0), jnp.arange(5.0), 1, 1)
-    with pytest.raises(ImportError, match=r"pip install 'hgr_jax\[plot\]'"):
+    with pytest.raises(ImportError, match=r"pip install 'hgr_jax\[cli\]'"):
         plot_fit(fit, np.arange(5.0), np.arange(5.0))

@@ -5,11 +5,13 @@ from __future__ import annotations
 import functools
 import subprocess
 import sys
+import warnings
 from collections.abc import Callable
 from typing import Any
 
 import jax
 import numpy as np
+import pandas as pd
 import pytest
 import scipy.sparse
 import scipy.stats
@@ -20,10 +22,11 @@ from sklearn.linear_model import LogisticRegression
 from sklearn.model_selection import GridSearchCV
 from sklearn.neighbors import KNeighborsRegressor
 from sklearn.pipeline import make_pipeline
+from sklearn.utils.estimator_checks import check_estimator
 
 import hgr_jax
 from hgr_jax import sklearn as scores_of
-from hgr_jax.sklearn import hgr_classif, hgr_regression
+from hgr_jax.sklearn import HGRSelector, hgr_classif, hgr_regression
 
 ROWS = 240
 CLASSES = np.array(["low", "middle", "high"])
@@ -180,12 +183,96 @@ def test_other_numbers_of_rows_and_columns_compile_nothing(
     assert programs == []
 
 
-def test_scikit_learn_is_loaded_when_a_score_is_called() -> None:
-    code = "import hgr_jax, sys; hgr_jax.sklearn.hgr_classif; sys.exit('sklearn' in sys.modules)"
+def test_without_scikit_learn() -> None:
+    code = """
+import sys
+import hgr_jax
+assert "sklearn" not in sys.modules
+sys.modules["sklearn"] = None
+try:
+    hgr_jax.sklearn
+except ImportError as error:
+    sys.exit("pip install 'hgr_jax[cli]'" not in str(error))
+sys.exit(2)
+"""
     subprocess.run([sys.executable, "-c", code], check=True)
 
 
-def test_without_scikit_learn(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setitem(sys.modules, "sklearn.utils.validation", None)
-    with pytest.raises(ImportError, match=r"pip install 'hgr_jax\[sklearn\]'"):
-        hgr_regression(np.ones((3, 1)), np.ones(3))
+def of_twelve(rng: np.random.Generator, rows: int) -> tuple[pd.DataFrame, np.ndarray]:
+    """A target that depends on a, b and c; copies of a and b; and others."""
+    table = pd.DataFrame(rng.normal(size=(rows, 12)), columns=list("abcdefghijkl"))
+    table["d"], table["e"] = table["a"] ** 3, table["b"] + 0.1 * table["e"]
+    y = table["a"] ** 2 + np.cos(2 * table["b"]) + table["c"] + 0.2 * rng.normal(size=rows)
+    return table, y.to_numpy()
+
+
+def test_a_feature_that_others_explain_is_not_taken(rng: np.random.Generator) -> None:
+    table, y = of_twelve(rng, 600)
+    selector = HGRSelector(fdr=0.01).fit(table, y)
+    assert set(selector.get_feature_names_out()) in ({*"abc"}, {*"bcd"})
+    assert selector.redundant_[[0, 3]].sum() == 1
+    assert selector.redundant_[4]
+    assert not selector.redundant_[5:].any()
+    expected = [hgr_jax.independence_test(column, y).pvalue for column in table.to_numpy().T]
+    np.testing.assert_array_equal(selector.pvalues_, expected)
+    alone = SelectKBest(hgr_regression, k=4).fit(table, y)  # has no sense of it
+    assert set("ad") <= set(alone.get_feature_names_out())
+
+
+def test_k_features_in_order(rng: np.random.Generator) -> None:
+    table, y = of_twelve(rng, 400)
+    orders = [HGRSelector(k=k).fit(table, y).order_.tolist() for k in (1, 3, 99)]
+    assert [len(order) for order in orders] == [1, 3, 12]
+    assert orders[2][:3] == orders[1]
+    assert orders[1][:1] == orders[0]
+    assert not {*"ad"} <= {table.columns[i] for i in orders[1]}
+
+
+def test_the_rate_of_false_discoveries(rng: np.random.Generator) -> None:
+    chosen = []
+    for _ in range(10):
+        x = rng.normal(size=(100, 8))
+        with warnings.catch_warnings():
+            warnings.filterwarnings("ignore", "No features were selected")
+            chosen.append(HGRSelector(fdr=0.2).fit(x, rng.normal(size=100)).order_.size)
+    assert 0 < np.sum(chosen) < 8  # of 80
+
+
+def test_classes_and_numbers_as_targets(rng: np.random.Generator) -> None:
+    x = rng.uniform(-1, 1, (300, 3))
+    inner = np.abs(x[:, 1]) < 0.5
+    for y in (inner, np.where(inner, "in", "out"), inner.astype(int), inner * 2.0):
+        assert HGRSelector(fdr=0.01).fit(x, y).order_.tolist() == [1]
+    counts = rng.poisson(np.exp(2 * x[:, 0]))
+    by_kind = [HGRSelector(k=1, discrete_target=d).fit(x, counts) for d in (False, True)]
+    assert by_kind[0].pvalues_[0] != by_kind[1].pvalues_[0]
+    assert [s.order_.tolist() for s in by_kind] == [[0], [0]]
+
+
+def test_a_selector_in_a_pipeline_of_frames(rng: np.random.Generator) -> None:
+    table, y = of_twelve(rng, 300)
+    pipeline = make_pipeline(HGRSelector(k=3), KNeighborsRegressor()).set_output(transform="pandas")
+    search = GridSearchCV(pipeline, {"hgrselector__k": [1, 3]}, cv=2).fit(table, y)
+    assert search.best_params_ == {"hgrselector__k": 3}
+    frame = search.best_estimator_[0].transform(table)
+    assert list(frame.columns) == list(search.best_estimator_[0].get_feature_names_out())
+    assert frame.index.equals(table.index)
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({"k": 2, "fdr": 0.1}, "k and fdr are alternatives"),
+        ({"k": 0}, "k must be"),
+        ({"fdr": 1.5}, r"fdr must be in \(0, 1\); got 1.5"),
+    ],
+)
+def test_options_that_a_selector_refuses(options: dict[str, Any], message: str) -> None:
+    with pytest.raises(ValueError, match=message):
+        HGRSelector(**options).fit(np.eye(30), np.arange(30))
+
+
+@pytest.mark.filterwarnings("ignore:No features were selected")
+@pytest.mark.parametrize("options", [{}, {"k": 1}])
+def test_a_selector_passes_the_checks_of_scikit_learn(options: dict[str, Any]) -> None:
+    check_estimator(HGRSelector(**options), on_skip=None)

@@ -162,7 +162,7 @@ def test_without_the_libraries(tmp_path: Path, duck: Path, monkeypatch: pytest.M
     monkeypatch.setitem(sys.modules, "duckdb", None)
     monkeypatch.setitem(sys.modules, "pyreadstat", None)
     for path in (duck, write(tmp_path, b"$FL2@(#)", "t.sav")):
-        with pytest.raises(ImportError, match=r"pip install 'hgr_jax\[files\]'"):
+        with pytest.raises(ImportError, match=r"pip install 'hgr_jax\[data\]'"):
             read_table(path)
 
 

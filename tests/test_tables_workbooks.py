@@ -203,5 +203,5 @@ def test_files_that_are_no_workbooks(tmp_path: Path) -> None:
 def test_without_the_library(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     path = write(tmp_path, saved(Data=TABLE)[1], "t.xlsx")
     monkeypatch.setitem(sys.modules, "python_calamine", None)
-    with pytest.raises(ImportError, match=r"python_calamine.*pip install 'hgr_jax\[excel\]'"):
+    with pytest.raises(ImportError, match=r"python_calamine.*pip install 'hgr_jax\[cli\]'"):
         read_table(path)

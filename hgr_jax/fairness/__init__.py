@@ -41,7 +41,7 @@ from hgr_jax.fairness.penalties import (
     excess,
     within,
 )
-from hgr_jax.fairness.report import FairnessReport, didi, report
+from hgr_jax.fairness.report import FairnessReport, demographic_parity_hgr, didi, report
 from hgr_jax.fairness.statistics import (
     HGR,
     KB,
@@ -91,6 +91,7 @@ __all__ = [
     "TrainingError",
     "certify",
     "corrected",
+    "demographic_parity_hgr",
     "didi",
     "excess",
     "fit_certified",

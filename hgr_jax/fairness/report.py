@@ -23,7 +23,7 @@ from hgr_jax.fairness.data import (
 )
 from hgr_jax.fairness.networks import auc_or_accuracy, r2
 from hgr_jax.fairness.penalties import Penalty
-from hgr_jax.fairness.statistics import KB, SK
+from hgr_jax.fairness.statistics import HGR, KB, SK
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -76,6 +76,40 @@ def didi(
         for name, z in data.z.items()
     }
     return found if len(found) > 1 else found[next(iter(data.z))]
+
+
+def demographic_parity_hgr(
+    y_true: Any, y_pred: ArrayLike, *, sensitive_features: Protected
+) -> float:
+    """Return HGR of predictions and an attribute, as a metric in the manner of fairlearn.
+
+        max over f, g of rho(f(attribute), g(prediction))
+
+    It is 0 where predictions do not depend on the attribute, whatever their form, and takes numbers
+    where ``fairlearn.metrics.demographic_parity_difference`` needs groups.
+
+    Args:
+      y_true: targets, which do not matter; for the shape that metrics have.
+      y_pred: predictions ``(n,)``: numbers, or classes 0 and 1.
+      sensitive_features: ``(n,)``, numbers or text, or one-hot ``(n, c)``.  Rows of pandas objects
+        are matched by their labels.
+
+    Raises:
+      TypeError, ValueError: for other shapes, or values that are not finite.
+
+    Source: as `hgr_jax.hgr`.
+
+    Example:
+      >>> import numpy as np
+      >>> from hgr_jax.fairness import demographic_parity_hgr
+      >>> age = np.linspace(20, 60, 100)
+      >>> f"{demographic_parity_hgr(None, abs(age - 40), sensitive_features=age):.2f}"
+      '1.00'
+    """
+    del y_true
+    data = TrainingData.of(y_pred, None, sensitive_features)
+    z = attribute_numbers(*data.single())
+    return penalty_value(Penalty(HGR()), z, one_per_row(data.x, len(z)))
 
 
 def _didi(
