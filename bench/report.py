@@ -5,9 +5,12 @@ from __future__ import annotations
 import argparse
 import datetime
 import json
+import os
 import subprocess
 from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
+
+import jax
 
 from bench.machine import describe
 
@@ -15,12 +18,27 @@ RESULTS = Path(__file__).with_name("results")
 PAGE = Path(__file__).with_name("README.md")
 
 
+PLATFORMS = {"cpu": "cpu", "gpu": "cuda,cpu", "tpu": "tpu,cpu"}
+"""Platforms of JAX of each device; what is placed on the host by name needs its CPU too."""
+
+
 def bench_parser(name: str, doc: str | None, *, quick: str) -> argparse.ArgumentParser:
     """The options that every benchmark has; ``quick`` says what is left of it then."""
     parser = argparse.ArgumentParser(prog=f"python -m bench.{name}", description=doc)
     parser.add_argument("--quick", action="store_true", help=quick)
+    parser.add_argument(
+        "--device", choices=PLATFORMS, type=_on_device, help="where JAX computes (default: its own)"
+    )
     parser.add_argument("--write", action="store_true", help="keep the tables in bench/results")
     return parser
+
+
+def _on_device(name: str) -> str:
+    """Have this process, and those that it starts, compute on a device."""
+    if name in PLATFORMS:
+        os.environ["JAX_PLATFORMS"] = PLATFORMS[name]
+        jax.config.update("jax_platforms", PLATFORMS[name])
+    return name
 
 
 class MarkdownReport:
@@ -65,6 +83,11 @@ class MarkdownReport:
         """Write the lines to a result file, and put them into their section of a page."""
         text = page.read_text(encoding="utf-8")
         section(text, name)
+        self.save(name, folder)
+        page.write_text(replaced(text, name, shown(name, folder)), encoding="utf-8")
+
+    def save(self, name: str, folder: Path = RESULTS) -> None:
+        """Write the lines to a result file."""
         result = {
             "date": datetime.date.today().isoformat(),
             "commit": _commit(),
@@ -74,7 +97,6 @@ class MarkdownReport:
         folder.mkdir(exist_ok=True)
         path = result_file(name, folder)
         path.write_text(json.dumps(result, indent=1, ensure_ascii=False) + "\n", encoding="utf-8")
-        page.write_text(replaced(text, name, shown(name, folder)), encoding="utf-8")
 
 
 def result_file(name: str, folder: Path = RESULTS) -> Path:

@@ -29,6 +29,7 @@ from bench import (
     figures,
     first_use,
     gallery,
+    gpu,
     guarantee,
     measures,
     mutation,
@@ -141,6 +142,15 @@ def test_quick_runs(
 def test_reading_quick(capsys: pytest.CaptureFixture[str]) -> None:
     assert reading.main(["--quick"]) == 0
     assert "| hgr_jax |" in capsys.readouterr().out
+
+
+def test_gpu_quick_on_the_host(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("JAX_PLATFORMS", "cpu")  # as it was, after the test
+    assert gpu.main(["--quick", "--device", "cpu"]) == 0
+    assert "| HGR-KB | 200 |" in capsys.readouterr().out
+    assert jax.config.values["jax_platforms"] == "cpu"
 
 
 def test_first_use_quick(

@@ -14,6 +14,7 @@ import itertools
 from collections.abc import Sequence
 from typing import NamedTuple
 
+import jax
 import jax.numpy as jnp
 import numpy as np
 from jax import Array, lax
@@ -64,8 +65,8 @@ class RankScreen:
             for name in ("effective_share", "log_orders"):
                 getattr(self, name)[place, : len(part)] = [getattr(each, name) for each in part]
             self.counts[place, : len(part)] = [each.reliable for each in part]
-        self.which, laws = laws_by_counts(np.unique(self.counts[self.counts > 0]))
-        self.tables = law_tables(laws, self.rows)
+        which, laws = laws_by_counts(np.unique(self.counts[self.counts > 0]))
+        self.laws = jax.device_put((which, *law_tables(laws, self.rows)))
         chunks = -(-self.rows // self.at_once)
         each = 4 * MOST_FUNCTIONS * side * self.at_once
         # Squares come row by row: the left part stays the same, the right part changes.
@@ -80,8 +81,8 @@ class RankScreen:
             g = f if left == right else self._functions(right, first)
             total = _of_some_rows(f, g) if total is None else _with_more(total, f, g)
         assert total is not None
-        counts = self.counts[left], self.counts[right]
-        return combined_log_p(total, np.float32(self.rows), *counts, self.which, *self.tables)
+        counts = jax.device_put((self.counts[left], self.counts[right]))
+        return combined_log_p(total, jax.device_put(np.float32(self.rows)), *counts, *self.laws)
 
     def log_pvalues(self, left: int, right: int, log_ps: Array) -> Floats:
         """Return log p-values ``(p, q)`` from `start`; NaN up to the diagonal for equal parts."""
@@ -96,8 +97,8 @@ class RankScreen:
         log_p = np.maximum(log_p.reshape(combined.shape), orders - special.gammaln(self.rows + 1))
         return above_diagonal(log_p) if left == right else log_p
 
-    def _functions(self, part: int, first: int) -> Floats:
-        """Return functions ``(32, side, rows)`` of a part, 0 beyond the reliable ones."""
+    def _functions(self, part: int, first: int) -> Array:
+        """Put functions ``(32, side, rows)`` of a part on the device; unreliable ones are 0."""
         columns, rows = self.parts[part], slice(first, first + self.at_once)
         functions = np.zeros((MOST_FUNCTIONS, self.side, self.at_once), np.float32)
         # Columns without ties share a table, and are looked up together.
@@ -110,7 +111,7 @@ class RankScreen:
             column = columns[place]
             of_column = column.table.take(column.codes[rows], axis=1)
             functions[: len(of_column), place, : of_column.shape[1]] = of_column
-        return functions
+        return jax.device_put(functions)
 
 
 def as_float32(column: RankedColumn) -> RankedColumn:
