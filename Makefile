@@ -5,7 +5,7 @@ PYTHON ?= python3
 VENV ?= .venv
 BIN := $(VENV)/bin
 
-.PHONY: help demo test test-all test-core test-oldest run-oldest release-check lint check docs bench paper clean
+.PHONY: help demo test test-all test-core test-oldest run-oldest release-check lint check docs gallery bench paper clean
 
 help:
 	@echo "make demo        the main job on real data: a scan of a table, and a training under a constraint"
@@ -17,6 +17,7 @@ help:
 	@echo "make lint        format, lint and types"
 	@echo "make check       lint and the tests"
 	@echo "make docs        the documentation: docs/_build/html/index.html"
+	@echo "make gallery     the pictures of the documentation's gallery"
 	@echo "make bench       measure speed and accuracy, keep the tables in bench/README.md"
 	@echo "make paper       the experiments of the paper: figures and their data"
 	@echo "make clean       remove the virtual environment and caches"
@@ -79,7 +80,6 @@ docs: $(VENV)/ready-dev
 bench: $(VENV)/ready-dev
 	$(BIN)/python -m bench.accuracy --write
 	$(BIN)/python -m bench.truth --write
-	$(BIN)/python -m bench.gallery
 	$(BIN)/python -m bench.robustness --write
 	$(BIN)/python -m bench.first_use --write
 	$(BIN)/python -m bench.reading --write
@@ -98,6 +98,9 @@ bench: $(VENV)/ready-dev
 	$(BIN)/python -m bench.fairness --write
 	$(BIN)/python -m bench.guarantee --write
 	$(BIN)/python -m bench.figures
+
+gallery: $(VENV)/ready-dev
+	for script in docs/gallery/*.py; do PYTHONPATH=. $(BIN)/python $$script || exit 1; done
 
 paper: $(VENV)/ready-dev
 	$(BIN)/python -m bench.paper all

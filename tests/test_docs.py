@@ -8,6 +8,7 @@ import importlib.metadata
 import importlib.util
 import io
 import re
+import runpy
 import shlex
 import subprocess
 import sys
@@ -19,6 +20,7 @@ from typing import Any
 
 import jax
 import pytest
+from matplotlib.figure import Figure
 
 import hgr_jax
 from hgr_jax.scanning.request import NEEDS_ROWS
@@ -124,6 +126,23 @@ def test_the_guide_has_the_options_that_need_rows() -> None:
     listed = guide.split("| option | why |\n| --- | --- |\n")[1].split("\n\n")[0]
     reasons = [line.strip("| ").split(" | ")[1] for line in listed.splitlines()]
     assert reasons == [*NEEDS_ROWS.values()]
+
+
+@pytest.mark.parametrize("path", sorted(DOCS.glob("gallery/*.py")), ids=lambda path: path.stem)
+def test_a_page_of_the_gallery_has_a_short_script(
+    path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    if path.stem == "causal_graph":
+        pytest.importorskip("causallearn", reason="the extra causal is not installed")
+    drawn: list[Path] = []
+    monkeypatch.setattr(Figure, "savefig", lambda figure, place, **options: drawn.append(place))
+    with jax.numpy_rank_promotion("allow"), jax.numpy_dtype_promotion("standard"):
+        runpy.run_path(str(path))
+    assert drawn == [path.with_suffix(".png")]
+    assert drawn[0].exists()
+    assert len(path.read_text(encoding="utf-8").splitlines()) < 30
+    assert f"literalinclude}} {path.name}" in path.with_suffix(".md").read_text(encoding="utf-8")
+    assert f"gallery/{path.stem}.png" in DOCS.joinpath("index.md").read_text(encoding="utf-8")
 
 
 def test_the_version_to_cite_is_this_one() -> None:
