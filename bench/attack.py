@@ -269,7 +269,8 @@ class Truth:
             return self._of_groups(table)
         if self.cell.within_range:
             inside = np.ones(POPULATION, bool)
-            for many, few in ((self.many.z, table.z), (self.many.prediction, table.prediction)):
+            for name in ("z", "prediction"):
+                few, many = getattr(table, name), getattr(self.many, name)
                 inside &= (many >= few.min()) & (many <= few.max())
             part = Table(self.many.z[inside], self.many.prediction[inside])
             return bounded(self.cell, part, "asymptotic").value
@@ -287,7 +288,7 @@ class Truth:
         rows = len(table.prediction)
         reference, _ = reference_rows(rows)
         count = int(np.clip(np.sqrt(rows / 100), 2, 6))
-        codes = []
+        codes: list[Vector] = []
         for many, few in ((self.many.z, table.z), (self.many.prediction, table.prediction)):
             if few.dtype.kind == "U":
                 codes.append(np.unique(many, return_inverse=True)[1])

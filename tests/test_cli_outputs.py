@@ -299,7 +299,7 @@ def completed(script: str, *words: str) -> list[str]:
 def test_completion_in_bash(folder: Path, command: Command) -> None:
     script = command("completion", "bash").out
     commands = completed(script, "")
-    assert {"scan", "pair", "fair", "predict", "demo", "completion"} <= set(commands)
+    assert {"scan", "pair", "fair", "audit", "predict", "demo", "completion"} <= set(commands)
     assert set(completed(script, "scan", "--pe")) == {"--permutations"}
     assert set(completed(script, "scan", "--sort", "rank")) == {"rank_excess"}
     write_table(folder / "table.csv")

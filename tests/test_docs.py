@@ -110,6 +110,7 @@ def test_every_public_name_has_a_page(site: Path, module: str) -> None:
 def test_the_command_line_is_documented(site: Path) -> None:
     page = (site / "api/command_line.html").read_text(encoding="utf-8")
     options = ("--target COLUMN", "--permutations N", "--threshold", "COL_A COL_B", "--top N")
+    options += ("--prediction COLUMN", "--given classes|N")
     assert [option for option in options if option not in page] == []
 
 

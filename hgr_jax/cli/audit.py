@@ -12,6 +12,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from hgr_jax._optional import require
 from hgr_jax._texts import first_names
 from hgr_jax.cli.inputs import check_numbers
 from hgr_jax.cli.options import AuditOptions
@@ -120,14 +121,16 @@ def _certificates(
         "hgr": HGR(),
         "demographic_parity": DemographicParity(),
     }
-    threshold = 1.0 if options.threshold is None else options.threshold
+    threshold, y = 1.0 if options.threshold is None else options.threshold, None
+    if options.given is not None:
+        y = require("pandas").Series(frame.column(str(options.target)), name=options.target)
     try:
         found = certify(
             prediction,
             attributes,
             Penalty(statistics[options.measure], threshold, given=options.given),
             options.level,
-            y=None if options.given is None else frame.column(str(options.target)),
+            y=y,
             groups=None if options.groups is None else frame.column(options.groups),
             method=options.method,
         )

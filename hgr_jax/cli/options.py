@@ -207,7 +207,8 @@ class FairOptions:
     )
     guarantee: float | None = _option(
         None,
-        "confidence, as 0.95, with which the threshold is to hold on new rows",
+        "a level as 0.95: on new rows, P(a model is returned and breaks its threshold) <= 1 -"
+        " level",
         _share,
         metavar="LEVEL",
     )
@@ -298,7 +299,12 @@ class AuditOptions:
     threshold: float | None = _option(
         None, "exit with status 1 unless all bounds are at most this number in (0, 1]", _threshold
     )
-    level: float = _option(0.95, "confidence of all bounds together", _share, metavar="LEVEL")
+    level: float = _option(
+        0.95,
+        "1 - level is the probability that one of all bounds is too low",
+        _share,
+        metavar="LEVEL",
+    )
     method: str = _option(
         "asymptotic",
         "asymptotic: for many rows; finite_sample: for any number of rows, wider, and only for"

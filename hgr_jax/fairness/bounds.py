@@ -23,7 +23,7 @@ from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
+from numpy.typing import ArrayLike, NDArray
 from scipy import special
 
 from hgr_jax._arrays import Floats
@@ -156,7 +156,8 @@ def asymptotic(statistic: Statistic, sample: Observations, level: float) -> Boun
         bound = _difference_of_means(sample, level)
     else:
         bound = _largest_correlation(statistic, sample, level)
-    reason = _rare_levels(sample) or _few_carriers(sample, of_ranks=isinstance(statistic, HGR))
+    of_ranks = isinstance(statistic, HGR)
+    reason = _rare_levels(sample) or bound.reason or _few_carriers(sample, of_ranks=of_ranks)
     return bound.refused(reason) if reason else bound
 
 
@@ -350,9 +351,7 @@ def _finite_difference(sample: Observations, level: float) -> Bound:
     return dataclasses.replace(bound, limit=float(max(limit, bound.value)))
 
 
-def share_limits(
-    successes: NDArray[np.number], trials: float, error: float
-) -> tuple[Floats, Floats]:
+def share_limits(successes: ArrayLike, trials: float, error: float) -> tuple[Floats, Floats]:
     """Return the lower and the upper limit of shares, each wrong with probability ``error``."""
     x = np.asarray(successes, np.float64)
     with np.errstate(invalid="ignore"):

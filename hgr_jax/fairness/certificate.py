@@ -21,7 +21,7 @@ from hgr_jax._texts import html_table
 from hgr_jax.fairness import bounds
 from hgr_jax.fairness.data import Encoding, Protected, TrainingData, check_varies, numbers
 from hgr_jax.fairness.penalties import Penalty, as_penalties
-from hgr_jax.fairness.statistics import DemographicParity, Statistic
+from hgr_jax.fairness.statistics import HGR, DemographicParity, Statistic
 from hgr_jax.fairness.training import FairTrainer
 from hgr_jax.inference.intervals import corrected_on_host
 from hgr_jax.tables.levels import encode_numbers, encode_texts
@@ -288,7 +288,7 @@ def certify(
         statistic in HGR-KB.  ``given`` is None, "classes" or a number of bins (equalised odds).
       level: above 0 and below 1.  Each of m certificates has the level ``1 - (1 - level) / m``, so
         that all hold together.
-      y: targets ``(n,)``, numbers or text; only for ``given``.
+      y: targets ``(n,)``, numbers or text, or another variable; only for ``given``.
       groups: labels ``(n,)`` of rows that belong together, as those of one person, or None:
         standard errors are then those of groups, and "finite_sample" takes one row of each.
       method: "asymptotic", for many rows, or "finite_sample": for any number of rows and any law.
@@ -323,6 +323,7 @@ def certify(
     check_choice("method", method, tuple(BOUNDS_BY_METHOD))
     check_level("level", level)
     y = np.array(y) if isinstance(y, list | tuple) else y
+    name_of_y = name if isinstance(name := getattr(y, "name", None), str) else "y"
     data = TrainingData.of(prediction, y, protected)
     penalties = _penalties_of(data, penalty)
     columns = numbers("prediction", data.x)
@@ -333,12 +334,13 @@ def certify(
         )
     clusters = _clusters_of(groups, len(columns), prediction=prediction, y=y, protected=protected)
     each, certificates = 1 - (1 - level) / len(penalties), []
+    targets = None if data.y is None else np.asarray(data.y)
     for attribute, one in penalties:
         if one.given is not None and data.y is None:
             raise ValueError(f"given={one.given!r} needs the targets: certify(..., y=y).")
         z, levels = _levels_of(one.statistic, one.name, data.z[attribute])
-        encoder = Encoding.learn(one, z, data.condition)
-        held = Held.of(columns, encoder, data.condition[1], levels)._replace(clusters=clusters)
+        encoder = Encoding.learn(one, z, (name_of_y, targets))
+        held = Held.of(columns, encoder, targets, levels)._replace(clusters=clusters)
         penalty = encoder.with_supported_degree(one)
         certificates.append(bounded(penalty, encoder.encode(z), held, each, method))
     return certificates[0] if len(certificates) == 1 else tuple(certificates)
@@ -414,7 +416,11 @@ def _levels_of(statistic: Statistic, name: str, z: Any) -> tuple[Any, Sequence[s
     z = np.asarray(z)
     if z.ndim == 2:
         return z, [f"column {i}" for i in range(z.shape[1])]
-    if not isinstance(statistic, DemographicParity) or z.dtype.kind not in "fiub":
+    if z.dtype.kind not in "fiub":
+        return z, ()
+    if isinstance(statistic, HGR):  # of ranks, which scaling could tie
+        return np.unique(numbers(name, z), return_inverse=True)[1].astype(np.float64), ()
+    if not isinstance(statistic, DemographicParity):
         return z, ()
     category = encode_numbers(numbers(name, z))
     if len(category.levels) > MOST_LEVELS:
@@ -487,7 +493,7 @@ def bounded(
 def _unit(column: NDArray[Any], statistic: Statistic) -> NDArray[np.float64]:
     """Return a column in double precision, scaled to size 1 where the unit does not count."""
     column = column.astype(np.float64)
-    if isinstance(statistic, DemographicParity):
+    if isinstance(statistic, DemographicParity | HGR):
         return column
     column = column / max(float(np.abs(column).max(initial=0)), 1e-300)
     column = column - column.mean()

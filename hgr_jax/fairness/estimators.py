@@ -92,8 +92,8 @@ _PARAMETERS = """
         ``patience`` of `FairTrainer.fit`).
       guarantee: a confidence level as 0.95: hold back ``guarantee_fraction`` of the rows, and
         return the last model that they certify (see `fit_certified`), or raise `NoSolutionFound`,
-        whose ``model`` is the safest one.  P(a model is returned and breaks its threshold) is at
-        most about 1 - level.
+        whose ``model`` is the safest one.  What is promised, for new rows, is
+        P(a model is returned and breaks its threshold) <= 1 - level.
       constraint_fraction: share of the rows that the network is not trained on, but whose HGR is
         kept below the threshold too (see ``constraint_rows`` of `FairTrainer.fit`).
       random_state: int, RandomState or None; the same int gives the same weights.

@@ -190,7 +190,8 @@ class FairPostprocessor(
       threshold: in (0, 1]; None for that of the penalty, by default 0.2.
       guarantee: a confidence level as 0.95: hold back ``guarantee_fraction`` of the rows, bound
         strengths from 1 downward on them as by `certify`, and take the last one before a bound
-        exceeds the threshold, or raise `NoSolutionFound`.  Without it, t is the smallest strength
+        exceeds the threshold, or raise `NoSolutionFound`: P(a model is returned and breaks its
+        threshold) <= 1 - level.  Without it, t is the smallest strength
         at which the sample value is at most the threshold, for out-of-fold predictions and
         transports learned on the other folds.
       guarantee_fraction: share of the rows to hold back, with ``guarantee``.
