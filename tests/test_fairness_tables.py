@@ -266,6 +266,12 @@ class TestWeights:
         trainer = FairTrainer(MLP(3, rngs=nnx.Rngs(0)), task=lambda p, y: jnp.mean((p - y) ** 2))
         with pytest.raises(ValueError, match="sample_weight needs a loss with a keyword"):
             trainer.fit(NUMBERS, Y, steps=1, sample_weight=WEIGHTS.to_numpy())
+        for model in (
+            regressor(guarantee=0.9),
+            FairPostprocessor(LinearRegression(), guarantee=0.9),
+        ):
+            with pytest.raises(ValueError, match="in which rows count the same"):
+                model.fit(NUMBERS, Y, MALE, sample_weight=WEIGHTS)
         for weights, message in (
             (-WEIGHTS, "must not be negative"),
             (0 * WEIGHTS, "nor zero in every row"),

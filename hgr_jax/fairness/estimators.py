@@ -331,6 +331,11 @@ class FairMLP(base.BaseEstimator, abc.ABC):  # type: ignore[misc,name-defined]
             raise ValueError(
                 f"a guarantee needs fit(X, y, protected=...) and a penalty; got {lacking}."
             )
+        if data.weights is not None:
+            raise ValueError(
+                "a guarantee is of a population in which rows count the same; leave out"
+                " sample_weight, or set guarantee=None."
+            )
         if self.early_stopping:
             raise ValueError(
                 "guarantee and early_stopping exclude each other: a training with a guarantee"

@@ -272,6 +272,11 @@ class FairPostprocessor(
         X, y = validation.validate_data(self, data.x, data.y, skip_check_array=True)
         X, y = sklearn_utils.indexable(X, y)
         data = dataclasses.replace(data, x=X, y=self._checked_targets(y))
+        if self.guarantee is not None and data.weights is not None:
+            raise ValueError(
+                "a guarantee is of a population in which rows count the same; leave out"
+                " sample_weight, or set guarantee=None."
+            )
         if not data.z:
             if self.guarantee is not None:
                 raise ValueError("a guarantee needs fit(X, y, protected=...); it was not given.")
