@@ -32,21 +32,21 @@ from hgr_jax.tables.levels import Category
 
 __all__ = ["HGRSelector", "hgr_classif", "hgr_regression"]
 
-base = require("sklearn.base")
-validation = require("sklearn.utils.validation")
-multiclass = require("sklearn.utils.multiclass")
-feature_selection = require("sklearn.feature_selection")
+estimator = require("sklearn.base").BaseEstimator
+checks = require("sklearn.utils.validation")
+targets = require("sklearn.utils.multiclass")
+mixin = require("sklearn.feature_selection").SelectorMixin
 
 COLUMNS_AT_ONCE = 64
 
 MAX_CLASSES = 20
 """Largest number of different whole numbers that are classes."""
 
-LEVEL = 0.05
+REDUNDANCY_LEVEL = 0.05
 """Level of the tests of `HGRSelector` given chosen features, and its default rate."""
 
 
-class HGRSelector(feature_selection.SelectorMixin, base.BaseEstimator):  # type: ignore[misc,name-defined]
+class HGRSelector(mixin, estimator):  # type: ignore[misc,valid-type]
     """Choose features on which the target depends, except those that chosen ones explain.
 
     The first feature is the one with the smallest p-value of `hgr_jax.independence_test` with y,
@@ -109,12 +109,12 @@ class HGRSelector(feature_selection.SelectorMixin, base.BaseEstimator):  # type:
         if self.k is not None and self.fdr is not None:
             raise ValueError(f"k and fdr are alternatives; got k={self.k} and fdr={self.fdr}.")
         k = None if self.k is None else check_count("k", self.k)
-        rate = LEVEL if self.fdr is None else self.fdr
+        rate = REDUNDANCY_LEVEL if self.fdr is None else self.fdr
         if not 0 < rate < 1:
             raise ValueError(f"fdr must be in (0, 1); got {rate!r}.")
         check_indexes(X=X, y=y)
-        X, y = validation.validate_data(self, X, y, dtype=np.float64)
-        multiclass.type_of_target(y, input_name="y", raise_unknown=True)
+        X, y = checks.validate_data(self, X, y, dtype=np.float64)
+        targets.type_of_target(y, input_name="y", raise_unknown=True)
         discrete = _holds_classes(y) if self.discrete_target is None else self.discrete_target
         target = np.unique(y, return_inverse=True)[1] if discrete else y.astype(np.float64)
         width = X.shape[1]
@@ -137,7 +137,7 @@ class HGRSelector(feature_selection.SelectorMixin, base.BaseEstimator):  # type:
             left.remove(best)
             found = {feature: test(feature, chosen) for feature in left}
             if k is None:  # what chosen features explain, more of them explain too
-                left = [feature for feature in left if found[feature][0] <= LEVEL]
+                left = [feature for feature in left if found[feature][0] <= REDUNDANCY_LEVEL]
         self.order_ = np.array(chosen, np.intp)
         self._chosen = np.isin(np.arange(width), chosen)
         self.redundant_ = relevant & ~self._chosen if k is None else np.zeros(width, bool)
@@ -145,7 +145,7 @@ class HGRSelector(feature_selection.SelectorMixin, base.BaseEstimator):  # type:
 
     def _get_support_mask(self) -> NDArray[np.bool_]:
         """Return which features are chosen, as scikit-learn asks for it."""
-        validation.check_is_fitted(self)
+        checks.check_is_fitted(self)
         return self._chosen
 
     def __sklearn_tags__(self) -> Any:
@@ -278,9 +278,9 @@ def _validated(x: Any, y: Any, *, numeric: bool) -> tuple[Floats, NDArray[Any]]:
     """Check data as scikit-learn's own scores do."""
     refuse_forked()
     check_indexes(X=x, y=y)
-    x, y = validation.check_X_y(x, y, dtype=[np.float64, np.float32], y_numeric=numeric)
+    x, y = checks.check_X_y(x, y, dtype=[np.float64, np.float32], y_numeric=numeric)
     if not numeric:
-        multiclass.check_classification_targets(y)
+        targets.check_classification_targets(y)
     return x, y
 
 

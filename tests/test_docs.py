@@ -19,6 +19,7 @@ from pathlib import Path
 from typing import Any
 
 import jax
+import numpy as np
 import pytest
 from matplotlib.figure import Figure
 
@@ -127,6 +128,19 @@ def test_the_guide_has_the_options_that_need_rows() -> None:
     listed = guide.split("| option | why |\n| --- | --- |\n")[1].split("\n\n")[0]
     reasons = [line.strip("| ").split(" | ")[1] for line in listed.splitlines()]
     assert reasons == [*NEEDS_ROWS.values()]
+
+
+def test_the_measure_of_the_first_change(
+    rng: np.random.Generator, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    page = DOCS.joinpath("first_change.md").read_text(encoding="utf-8")
+    measure, test = re.findall(r"```python\n(.*?)```", page, re.DOTALL)
+    assert len(measure.splitlines()) < 60
+    exec(measure, added := {})
+    monkeypatch.setattr(hgr_jax, "chatterjee", added["chatterjee"], raising=False)
+    exec(test, names := {})
+    for rows in (5, 100, 300):
+        names["test_values_are_those_of_scipy"](rng, rows)
 
 
 @pytest.mark.parametrize("path", sorted(DOCS.glob("gallery/*.py")), ids=lambda path: path.stem)

@@ -115,7 +115,8 @@ def distance_correlation(
         if host is not None:  # NumPy sorts in less time than XLA
             _check_enough_rows(host[0], unbiased)
             value = distance_correlation_of(*host, unbiased=bool(unbiased))
-            return jax.device_put(np.asarray(value, host[0].dtype))
+            if value is not None:
+                return jax.device_put(np.asarray(value, host[0].dtype))
     a, b = _as_enough_rows(a, b, unbiased)
     one_each = all(x.size == x.shape[0] for x in (a, b))
     if algorithm == "sort" and not one_each:

@@ -7,5 +7,6 @@ their arithmetic.
 * `polynomials`: orthonormal polynomials of many columns, and HGR-KB of one pair on many weightings;
 * `ranks`: ranks, and orthonormal functions of ranked columns;
 * `estimates`: HGR of one pair from functions of both variables, with its interval;
+* `correlations`: Pearson's, Spearman's and distance correlation of one pair;
 * `conditioning`: the regression of functions of ranks on other variables.
 """

@@ -9,11 +9,14 @@ import numpy as np
 from hgr_jax._arrays import Floats, Integers
 from hgr_jax.core.host.ranks import ranks
 
-WHOLE_ROWS = 256
+FEW_ROWS = 256
 """Largest number of rows whose pairs are all looked at."""
 
-BLOCK_ROWS = 16
+MAX_BLOCK_ROWS = 16
 """Largest number of rows of a block whose pairs are all looked at, of more rows."""
+
+LEAST_REMAINDER = 1e-7
+"""Smallest share of a sum that remains where parts cancel, for some eight correct digits."""
 
 MAX_ENTRIES = 2**16
 """Number of pairs of rows of blocks that are looked at together."""
@@ -25,7 +28,7 @@ def pearson_of(a: Floats, b: Floats) -> float:
         x, y = _shifted_and_scaled(a), _shifted_and_scaled(b)
         x -= x.mean()
         y -= y.mean()
-        product, size = _dot(x, y), math.sqrt(_dot(x, x)) * math.sqrt(_dot(y, y))
+        product, size = _inner(x, y), math.sqrt(_inner(x, x)) * math.sqrt(_inner(y, y))
     return 0.0 if size == 0 else float(min(max(product / size, -1), 1))
 
 
@@ -37,13 +40,21 @@ def spearman_of(a: Floats, b: Floats) -> float:
     return pearson_of(*ranks(both).T)
 
 
-def distance_correlation_of(a: Floats, b: Floats, *, unbiased: bool) -> float:
-    """Return the distance correlation of ``a`` and ``b (n,)``, with its sign if unbiased."""
+def distance_correlation_of(a: Floats, b: Floats, *, unbiased: bool) -> float | None:
+    """Return the distance correlation of ``a`` and ``b (n,)``, with its sign if unbiased.
+
+    None where so much of the sums cancels that rounding would show, as of single far rows.
+    """
     with np.errstate(invalid="ignore", over="ignore"):
         a, b = _shifted_and_scaled(a), _shifted_and_scaled(b)
         if not math.isfinite(a.sum() + b.sum()):
             return math.nan
-        squared = _ratio(*_centred_products(a, b, unbiased))
+        if not (a.any() and b.any()):
+            return 0.0
+        products = _centred_products(a, b, unbiased)
+    if products is None:
+        return None
+    squared = _ratio(*products)
     return math.copysign(math.sqrt(abs(squared)), squared) if unbiased else math.sqrt(squared)
 
 
@@ -52,7 +63,7 @@ def _ratio(ab: float, aa: float, bb: float) -> float:
     return min(max(ab / size, -1), 1) if size > 0 else 0.0
 
 
-def _dot(x: Floats, y: Floats | Integers) -> float:
+def _inner(x: Floats, y: Floats | Integers) -> float:
     """Return ``x . y`` without BLAS, whose threads wait for each other."""
     return float(np.einsum("i,i->", x, y))
 
@@ -70,8 +81,10 @@ def _shifted_and_scaled(x: Floats) -> Floats:
     return x
 
 
-def _centred_products(a: Floats, b: Floats, unbiased: bool) -> tuple[float, float, float]:
+def _centred_products(a: Floats, b: Floats, unbiased: bool) -> tuple[float, float, float] | None:
     """Return mean products of the centred distance matrices of ``a`` and ``b``: AB, AA and BB.
+
+    None where one is less than `LEAST_REMAINDER` of its parts.
 
     With row sums A_i and B_i of the distances, and sums A and B of these, the sum of the products
     of the centred distances is
@@ -91,11 +104,14 @@ def _centred_products(a: Floats, b: Floats, unbiased: bool) -> tuple[float, floa
 
     def centred(products: float, of_rows: float, of_all: float) -> float:
         whole = products - 2 * of_rows / in_row + of_all / in_all
-        return whole / (rows * (rows - 3) if unbiased else rows**2)
+        clear = abs(whole) > LEAST_REMAINDER * products
+        return whole / (rows * (rows - 3) if unbiased else rows**2) if clear else math.nan
 
-    ab = centred(_products_of_distances(a, b, by_b), _dot(of_a, of_b), total_a * total_b)
-    aa = centred(2 * rows * _dot(a, a), _dot(of_a, of_a), total_a**2)
-    bb = centred(2 * rows * _dot(b, b), _dot(of_b, of_b), total_b**2)
+    ab = centred(_products_of_distances(a, b, by_b), _inner(of_a, of_b), total_a * total_b)
+    aa = centred(2 * rows * _inner(a, a), _inner(of_a, of_a), total_a**2)
+    bb = centred(2 * rows * _inner(b, b), _inner(of_b, of_b), total_b**2)
+    if math.isnan(ab + aa + bb):
+        return None
     return ab if unbiased else max(ab, 0.0), aa, bb
 
 
@@ -114,8 +130,8 @@ def _products_of_distances(a: Floats, b: Floats, by_b: Integers) -> float:
     that the sums over the rows that come first are cumulative sums over the left half.
     """
     rows = len(a)
-    levels = max(0, (rows // BLOCK_ROWS).bit_length())
-    levels = 0 if rows <= WHOLE_ROWS else levels
+    levels = max(0, (rows // MAX_BLOCK_ROWS).bit_length())
+    levels = 0 if rows <= FEW_ROWS else levels
     smallest = -(-rows >> levels)
     filled = smallest << levels  # padding comes last in both orders
     listed = np.concatenate([by_b, np.arange(rows, filled)])
@@ -134,13 +150,13 @@ def _products_of_distances(a: Floats, b: Floats, by_b: Integers) -> float:
         of_x, of_y, of_xy = (_sums_of_first(z[at_left], half)[place] for z in (x, y, xy))
         real = listed[at_right] < rows
         x_right, y_right = x[at_right], y[at_right]
-        first += _dot(x_right * y_right, before) - _dot(x_right, of_y) - _dot(y_right, of_x)
+        first += _inner(x_right * y_right, before) - _inner(x_right, of_y) - _inner(y_right, of_x)
         first += float(np.sum(of_xy, where=real))
         both = np.concatenate(
             [at_left.reshape(-1, 1, half), at_right.reshape(-1, 1, half)], axis=1
         ).reshape(-1)
         listed, x, y, xy = listed[both], x[both], y[both], xy[both]
-    every = rows * _dot(a, b) - float(a.sum()) * float(b.sum())
+    every = rows * _inner(a, b) - float(a.sum()) * float(b.sum())
     in_blocks, absolute = _products_in_blocks(a[:rows], b[:rows], smallest)
     return 2 * (2 * first - (every - in_blocks) + absolute)
 
