@@ -179,13 +179,13 @@ class TestStopping:
         z = held[2] - some_data()[2].mean()
         raw = hgr_jax.total(z, trainer.predict(held[0]), 2, 2)
         np.testing.assert_allclose(found, corrected(raw, ROWS, 2), atol=1e-5)
-        both = [(x, y, {"z": z, "y": y}) for x, y, z in (some_data(), held)]
-        two = Penalty(KB(2, 2), threshold=None), Penalty("pearson", 0.3, name="y")
+        both = [(x, y, {"z": z, "w": x[:, 1]}) for x, y, z in (some_data(), held)]
+        two = Penalty(KB(2, 2), threshold=None), Penalty("pearson", 0.3, name="w")
         watched = trained(*two, steps=20, validation=both[1], data=both[0])
-        assert "held_out_y" in watched.history.evaluations
+        assert "held_out_w" in watched.history.evaluations
         assert "held_out_z" not in watched.history.evaluations
-        expected = np.abs(np.corrcoef(held[1], watched.predict(held[0]))[0, 1])
-        found = watched.history.evaluations["held_out_y"][-1]
+        expected = np.abs(np.corrcoef(held[0][:, 1], watched.predict(held[0]))[0, 1])
+        found = watched.history.evaluations["held_out_w"][-1]
         np.testing.assert_allclose(found, expected, atol=1e-5)
 
 
