@@ -370,6 +370,37 @@ def _weighted(f: Floats, weights: Floats | None, rows: slice) -> Floats:
 
 
 @dataclasses.dataclass(frozen=True)
+class EvaluatedFunctions:
+    """Functions of columns by their values ``(1 + d, c, n)``, 1 first."""
+
+    values: Floats
+
+    @property
+    def count(self) -> int:
+        """The number of functions of a column."""
+        return len(self.values) - 1
+
+    @property
+    def shape(self) -> tuple[int, int]:
+        """The numbers of rows and of columns."""
+        return self.values.shape[2], self.values.shape[1]
+
+    @property
+    def dtype(self) -> np.dtype:
+        """The dtype of the values."""
+        return self.values.dtype
+
+    def take(self, columns: Integers) -> EvaluatedFunctions:
+        """Select columns."""
+        everything = len(columns) == self.shape[1]  # tiles are in the order of the columns
+        return self if everything else EvaluatedFunctions(self.values[:, columns])
+
+    def __call__(self, rows: slice) -> Floats:
+        """Return the values of some rows."""
+        return self.values[:, :, rows]
+
+
+@dataclasses.dataclass(frozen=True)
 class Batch:
     """Rows of a table, for sums.
 
@@ -389,6 +420,12 @@ class Batch:
     def rows(self) -> int:
         """The number of rows."""
         return len(self.present)
+
+    def evaluated(self, rows: slice) -> Batch:
+        """Select rows, and evaluate the functions on them."""
+        weights = None if self.weights is None else self.weights[rows]
+        values = EvaluatedFunctions(self.functions(rows))
+        return Batch(values, self.codes[rows], weights, self.present[rows])
 
     def weights_of(self, patterns: Integers) -> Block:
         """Return the function that computes weights ``(u, rows)`` of rows in each pattern."""
@@ -423,7 +460,33 @@ class TileSums:
 def sums_of_tiles(
     layout: Layout, batch: Batch, tiles: Mapping[str, tuple[Integers, Integers]]
 ) -> dict[str, TileSums]:
-    """Sum over the rows of a batch, for pairs of tiles, given as columns, by name."""
+    """Sum over the rows of a batch, for pairs of tiles, given as columns, by name.
+
+    Functions of few columns are evaluated once for all sums, part by part, in the cache.
+    """
+    if not batch.functions.shape[1] or batch.functions.count * batch.functions.shape[1] >= WIDE:
+        return _sums_at_once(layout, batch, tiles)
+
+    def total(start: int, end: int) -> dict[str, TileSums]:
+        parts = (
+            _sums_at_once(layout, batch.evaluated(slice(i, min(i + TILE_ROWS, end))), tiles)
+            for i in range(start, end, TILE_ROWS)
+        )
+        return functools.reduce(_added, parts)
+
+    count = max(1, min(os.cpu_count() or 1, batch.rows // TILE_ROWS))
+    ends = [batch.rows * i // count for i in range(count + 1)]
+    return functools.reduce(_added, in_threads(total, ends[:-1], ends[1:]))
+
+
+def _added(one: dict[str, TileSums], other: dict[str, TileSums]) -> dict[str, TileSums]:
+    return {name: sums + other[name] for name, sums in one.items()}
+
+
+def _sums_at_once(
+    layout: Layout, batch: Batch, tiles: Mapping[str, tuple[Integers, Integers]]
+) -> dict[str, TileSums]:
+    """Sum over the rows of a batch as `sums_of_tiles` does."""
     own: dict[int, Floats] = {}
     sums = {}
     for name, (left, right) in tiles.items():
