@@ -472,14 +472,14 @@ def sums_of_tiles(
             _sums_at_once(layout, batch.evaluated(slice(i, min(i + TILE_ROWS, end))), tiles)
             for i in range(start, end, TILE_ROWS)
         )
-        return functools.reduce(_added, parts)
+        return functools.reduce(_summed_tiles, parts)
 
     count = max(1, min(os.cpu_count() or 1, batch.rows // TILE_ROWS))
     ends = [batch.rows * i // count for i in range(count + 1)]
-    return functools.reduce(_added, in_threads(total, ends[:-1], ends[1:]))
+    return functools.reduce(_summed_tiles, in_threads(total, ends[:-1], ends[1:]))
 
 
-def _added(one: dict[str, TileSums], other: dict[str, TileSums]) -> dict[str, TileSums]:
+def _summed_tiles(one: dict[str, TileSums], other: dict[str, TileSums]) -> dict[str, TileSums]:
     return {name: sums + other[name] for name, sums in one.items()}
 
 
