@@ -140,6 +140,7 @@ TYPE_ERRORS: list[tuple[str, Callable[[], Any]]] = [
     ("needs a threshold", when(certified, threshold=None)),
     ("needs a threshold", when(certified, threshold=Penalty(threshold=None))),
     ("prediction must hold real numbers", when(certified, ["a"] * ROWS)),
+    ("y must hold real numbers", when(certified, threshold=Penalty(given=3), y=["a"] * ROWS)),
     ("a classifier must have predict_proba", when(postprocess, LinearSVC(), LABEL)),
 ]
 
@@ -230,7 +231,6 @@ VALUE_ERRORS: list[tuple[str, Callable[[], Any]]] = [
     ("penalties with degrees", when(certified, threshold=Penalty(KB(np.square, 2)))),
     ("given=3 needs the targets", when(certified, threshold=Penalty(given=3))),
     ("no valid bound", when(certified, threshold=Penalty(given="polynomials"))),
-    ("y must hold real numbers", when(certified, threshold=Penalty(given=3), y=["a"] * ROWS)),
     ("method must be one of", when(certified, method="exact")),
     ("groups must be a label for each", when(certified, groups=[1, 2])),
     ("groups has 120 missing", when(certified, groups=[None] * ROWS)),

@@ -42,6 +42,9 @@ LEAST_CARRIERS = 10
 LEAST_LEVEL_CARRIERS = 5
 """Smallest effective number of rows that carry the variance of the predictions of a level."""
 
+LEAST_DEGREES = 3.0
+"""Smallest number of degrees of freedom of Student's law, whose quantile has no use below."""
+
 RANK_FUNCTIONS = 5
 """Number of functions of ranks of `HGR` without degrees."""
 
@@ -249,7 +252,7 @@ def _limit(value: float, influence: Floats, level: float) -> tuple[float, float]
     error = np.sqrt(square * len(influence) / max(len(influence) - 1, 1))
     skewness = float((influence**3).sum()) / square**1.5
     normal = normal_quantile(level)
-    student = float(special.stdtrit(max(carriers - 1, 1.0), level))
+    student = float(special.stdtrit(max(carriers - 1, LEAST_DEGREES), level))
     quantile = student + max(skewness, 0.0) * (2 * normal**2 + 1) / 6
     return value + quantile * error, float(error)
 

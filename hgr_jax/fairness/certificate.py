@@ -601,10 +601,10 @@ def fit_certified(
     Example:
       >>> import numpy as np
       >>> from flax import nnx
-      >>> from hgr_jax.fairness import MLP, FairTrainer, Penalty, fit_certified
+      >>> from hgr_jax.fairness import KB, MLP, FairTrainer, Penalty, fit_certified
       >>> rng = np.random.default_rng(0)
       >>> x = rng.normal(size=(1000, 3)); z = x[:, 0]; y = (z + x[:, 1]) / 8
-      >>> trainer = FairTrainer(MLP(3, rngs=nnx.Rngs(0)), penalties=Penalty("kb", threshold=0.5))
+      >>> trainer = FairTrainer(MLP(3, rngs=nnx.Rngs(0)), penalties=Penalty(KB(3, 3), 0.5))
       >>> train, held = slice(600), slice(600, None)
       >>> found, = fit_certified(
       ...     trainer, x[train], y[train], z[train], held_out=(x[held], z[held])

@@ -367,6 +367,11 @@ class DemographicParity(Statistic):
 
     categorical = weighted = True
 
+    @property
+    def title(self) -> str:
+        """The name in tables and pictures."""
+        return "demographic parity"
+
     def value(
         self, state: Any, z: Array, prediction: Array, **conditions: Array
     ) -> tuple[Array, Any]:
