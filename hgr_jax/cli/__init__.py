@@ -3,7 +3,7 @@
 * `__main__`: the program, which obeys Ctrl-C (`interrupts`) while it loads;
 * `main`: runs the command that the options name;
 * `options`: the options of every command;
-* `scan`, `pair`, `fair`, `predict`: what each command prints and writes;
+* `scan`, `pair`, `fair`, `audit`, `predict`: what each command prints and writes;
 * `inputs`: refuses columns that a command cannot compute with;
 * `outputs`: protects files of earlier runs, and shows progress.
 """

@@ -27,7 +27,7 @@ from hgr_jax.tables.levels import encode_texts
 from hgr_jax.tables.reading import Reading
 from hgr_jax.tables.supervised import usable_rows
 
-WIDTH = 100
+STATEMENT_WIDTH = 100
 """Of a line of a statement."""
 
 
@@ -39,22 +39,22 @@ def report_audit(path: Path, options: AuditOptions, reading: Reading) -> bool:
     usable = usable_rows(frame, options.columns)
     numeric = [options.prediction, *options.protected]
     check_numbers(usable, numeric, needed=numeric)
-    prediction, notes = _predictions(usable, options.prediction)
-    attributes, pooled = _attributes(usable, options.protected)
+    prediction, notes = _read_predictions(usable, options.prediction)
+    attributes, pooled = _pooled_attributes(usable, options.protected)
     with show_step("bounding"):
-        certificates = _certificates(usable, prediction, attributes, options)
+        certificates = _audited(usable, prediction, attributes, options)
 
-    print(f"{usable.source}: {usable.rows:,} rows{_left_out(frame, usable)}")
+    print(f"{usable.source}: {usable.rows:,} rows{_rows_left_out(frame, usable)}")
     print_messages("skipped", frame.skipped)
     print_messages("note", frame.notes)
     for note in (*notes, *pooled):
         print(f"note: {printable(note)}")
     if options.target is not None:
         _print_score(usable, prediction, options.target)
-    _print_table(certificates, options)
+    _print_bounds(certificates, options)
     for certificate in certificates:
         _print_statement(certificate, options)
-    return _print_verdict(certificates, options)
+    return _print_decision(certificates, options)
 
 
 def _check_roles(options: AuditOptions) -> None:
@@ -71,7 +71,7 @@ def _check_roles(options: AuditOptions) -> None:
         raise TableError("--given needs --target")
 
 
-def _left_out(frame: Frame, usable: Frame) -> str:
+def _rows_left_out(frame: Frame, usable: Frame) -> str:
     if usable.rows == frame.rows:
         return ""
     counts = {name: int(frame.missing(name).sum()) for name in frame.columns}
@@ -82,7 +82,7 @@ def _left_out(frame: Frame, usable: Frame) -> str:
     )
 
 
-def _predictions(frame: Frame, name: str) -> tuple[NDArray[np.float64], list[str]]:
+def _read_predictions(frame: Frame, name: str) -> tuple[NDArray[np.float64], list[str]]:
     """Return predictions as numbers, and what a text of two values became."""
     column = frame.column(name)
     if not frame.is_text(name):
@@ -96,7 +96,9 @@ def _predictions(frame: Frame, name: str) -> tuple[NDArray[np.float64], list[str
     return category.codes.astype(np.float64), [f"{name} is 1 where it is {category.levels[-1]!r}"]
 
 
-def _attributes(frame: Frame, names: Sequence[str]) -> tuple[dict[str, NDArray[Any]], list[str]]:
+def _pooled_attributes(
+    frame: Frame, names: Sequence[str]
+) -> tuple[dict[str, NDArray[Any]], list[str]]:
     """Return attributes with small levels pooled, and what was pooled."""
     attributes = {}
     with warnings.catch_warnings(record=True) as caught:
@@ -109,7 +111,7 @@ def _attributes(frame: Frame, names: Sequence[str]) -> tuple[dict[str, NDArray[A
     return attributes, [str(warning.message) for warning in caught]
 
 
-def _certificates(
+def _audited(
     frame: Frame,
     prediction: NDArray[np.float64],
     attributes: Mapping[str, NDArray[Any]],
@@ -151,7 +153,7 @@ def _print_score(frame: Frame, prediction: NDArray[np.float64], target: str) -> 
     print(f"{name} of {printable(target)}: {value:.3f}")
 
 
-def _print_table(certificates: Sequence[Certificate], options: AuditOptions) -> None:
+def _print_bounds(certificates: Sequence[Certificate], options: AuditOptions) -> None:
     names = [printable(certificate.name) for certificate in certificates]
     measures = [certificate.measure for certificate in certificates]
     first, second = (max(map(len, (*column, "measure"))) for column in (names, measures))
@@ -171,10 +173,10 @@ def _print_statement(certificate: Certificate, options: AuditOptions) -> None:
     text = str(certificate)
     if options.threshold is None:  # the promise is of thresholds
         text = certificate.bound_in_words
-    print("\n".join(textwrap.wrap(printable(text), WIDTH)))
+    print("\n".join(textwrap.wrap(printable(text), STATEMENT_WIDTH)))
 
 
-def _print_verdict(certificates: Sequence[Certificate], options: AuditOptions) -> bool:
+def _print_decision(certificates: Sequence[Certificate], options: AuditOptions) -> bool:
     """Print what holds of all attributes together, and return whether it was asked and holds."""
     if len(certificates) > 1:
         print(
