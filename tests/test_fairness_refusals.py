@@ -291,7 +291,7 @@ VALUE_ERRORS: list[tuple[str, Callable[[], Any]]] = [
     ("a guarantee needs fit", when(postprocess, guarantee=0.9, protected=None)),
     ("z must vary", when(postprocess, protected=CONSTANT)),
     (LONG, when(postprocess, protected=Z[:-1])),
-    (r"z has 120 value\(s\) that are NaN", when(postprocess, protected=NANS)),
+    (r"z has 120 missing value", when(postprocess, protected=NANS)),
     ("inconsistent numbers of samples", when(postprocess, y=Y[:-1])),
     ("y has 3 classes", when(postprocess, LogisticRegression(), np.arange(ROWS) % 3)),
     ("y must have two classes", when(postprocess, LogisticRegression(), np.ones(ROWS, int))),

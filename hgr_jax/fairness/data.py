@@ -332,7 +332,7 @@ def _check_not_target(name: str, values: NDArray[Any], y: Any) -> None:
 
 
 def _as_weights(values: Any, rows: int) -> NDArray[np.float64]:
-    """Return observation weights ``(n,)``, of mean 1."""
+    """Return observation weights ``(n,)``."""
     weights = numbers("sample_weight", values)
     if weights.shape != (rows,):  # in scikit-learn's words, which its checks look for
         raise ValueError(
@@ -340,7 +340,7 @@ def _as_weights(values: Any, rows: int) -> NDArray[np.float64]:
         )
     if (weights < 0).any() or not weights.any():
         raise ValueError("sample_weight must not be negative, nor zero in every row.")
-    return np.asarray(weights / weights.mean(), np.float64)
+    return weights
 
 
 def _attributes(
@@ -773,7 +773,9 @@ def make_rows(
             for encoder, values in zip(encoders, z, strict=True)
         ),
         group=tuple(None if group is None else jax.device_put(group) for group in groups),
-        weights=None if weights is None else jax.device_put(weights.astype(dtype)),
+        weights=None
+        if weights is None
+        else jax.device_put((weights / weights.mean()).astype(dtype)),
     )
     return rows, tuple(encoders)
 
