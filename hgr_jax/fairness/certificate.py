@@ -446,15 +446,11 @@ def check_certifiable(penalty: Penalty) -> None:
 def bounded(
     penalty: Penalty,
     z: NDArray[Any],
-    held: Held | NDArray[Any],
+    held: Held,
     level: float,
     method: str = "asymptotic",
 ) -> Certificate:
-    """Return the certificate of predictions for a penalty and its encoded attribute.
-
-    ``held`` may be the predictions alone.
-    """
-    held = held if isinstance(held, Held) else Held(np.asarray(held))
+    """Return the certificate of predictions for a penalty and its encoded attribute."""
     columns = held.prediction.T if held.prediction.ndim == 2 else held.prediction[None]
     levels = held.levels or [f"level {i}" for i in range(z.shape[1] if z.ndim == 2 else 0)]
     found: list[tuple[bounds.Bound, str]] = []

@@ -13,7 +13,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from hgr_jax._checks import check_choice, check_count, check_flag, check_level
 from hgr_jax._optional import require
-from hgr_jax.fairness.certificate import bounded, check_certifiable, last_accepted
+from hgr_jax.fairness.certificate import Held, bounded, check_certifiable, last_accepted
 from hgr_jax.fairness.columns import MISSING_CHOICES
 from hgr_jax.fairness.data import (
     Crossing,
@@ -337,8 +337,8 @@ class FairPostprocessor(
             strength, certificates = last_accepted(
                 (([s] * len(penalties), 0, s) for s in reversed(STRENGTHS)),
                 lambda t: [
-                    bounded(penalty, z, _mixed(p, transported, t), share_of_level)
-                    for penalty, z in zip(penalties, encoded(held), strict=True)
+                    bounded(penalty, z, Held.of(_mixed(p, transported, t), e, None), share_of_level)
+                    for (penalty, e), z in zip(pairs, encoded(held), strict=True)
                 ],
             )
             self.certificate_ = certificates[0] if len(certificates) == 1 else certificates
