@@ -6,7 +6,7 @@ from hgr_jax.datasets import load_diabetes
 from hgr_jax.fairness import FairMLPRegressor, report
 
 data = load_diabetes()
-x, y, age = data.x, data.y, data.z
+x, y, age = data.x, data.y, {"age": data.z}
 before = FairMLPRegressor(penalty=None, steps=300, random_state=0).fit(x, y, protected=age)
 after = FairMLPRegressor(threshold=0.1, steps=300, random_state=0).fit(x, y, protected=age)
 found = report(after, x, y, age, baseline=before)
