@@ -297,7 +297,7 @@ VALUE_ERRORS: list[tuple[str, Callable[[], Any]]] = [
     ("y must have two classes", when(postprocess, LogisticRegression(), np.ones(ROWS, int))),
     # Reports and pictures
     (r"one prediction a row, shape \(120,\); got \(119,\)", when(report, Y[1:], None, Y, Z)),
-    ("NaN", when(report, Y, None, Y, np.where(Z > 2, np.nan, Z))),
+    ("z has 3 missing", when(report, Y, None, Y, np.where(Z > 2, np.nan, Z))),
     ("must be one-hot", when(report, Y, None, Y, 2 * np.eye(3)[np.digitize(Z, (-0.5, 0.5))])),
     (r"label\(s\) 7, which the model does not know", lambda: report(two(), X, SEVENS, Z)),
     ("bins must be at least 2", when(didi, Y, Z, bins=1)),

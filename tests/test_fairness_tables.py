@@ -14,6 +14,9 @@ import pytest
 from flax import nnx
 from sklearn.linear_model import LinearRegression
 from sklearn.model_selection import cross_val_score
+from sklearn.neighbors import KNeighborsRegressor
+from sklearn.pipeline import make_pipeline
+from sklearn.preprocessing import StandardScaler
 
 from hgr_jax import kb
 from hgr_jax.fairness import (
@@ -27,6 +30,7 @@ from hgr_jax.fairness import (
     FairPostprocessor,
     FairTrainer,
     Penalty,
+    certify,
     didi,
     report,
 )
@@ -371,7 +375,10 @@ class TestGiven:
     def test_the_target(self) -> None:
         label = np.where(Y.median() < Y, "high", "low")
         model = FairMLPClassifier((4,), given="target", steps=5, random_state=0)
-        assert list(model.fit(X, label, "sex").history_.thresholds) == ["sex | y=0", "sex | y=1"]
+        assert list(model.fit(X, label, "sex").history_.thresholds) == [
+            "sex | y=high",
+            "sex | y=low",
+        ]
         assert len(regressor(given="target").fit(X, Y, "sex").history_.thresholds) == 5
 
     def test_it_is_kept_within_groups(self) -> None:
@@ -406,3 +413,66 @@ class TestGiven:
     def test_what_it_determines_is_refused(self) -> None:
         with pytest.raises(ValueError, match="sex must vary within groups of what is given"):
             regressor(given="sex").fit(X, Y, protected="sex")
+
+
+class TestNames:
+    def test_an_attribute_called_z_is_one_of_several(self) -> None:
+        both = {"z": X.age, "w": MALE}
+        assert regressor().fit(X, Y, both).history_.thresholds == {"z": 0.3, "w": 0.3}
+        assert [found.name for found in certify(Y, both, 0.9)] == ["z", "w"]
+
+    def test_a_list_of_penalties_goes_by_the_order_of_attributes(self) -> None:
+        model = regressor(penalty=[KB(2, 2), SK(2)], threshold=0.4).fit(X, Y, ["age", "sex"])
+        assert model.history_.thresholds == {"age": 0.4, "sex": 0.4}
+        with pytest.raises(ValueError, match="there is no attribute 'rase' for its penalty"):
+            certify(Y, {"sex": X.sex, "age": X.age}, [Penalty(name="sex"), Penalty(name="rase")])
+
+    def test_names_stand_once(self) -> None:
+        with pytest.raises(ValueError, match="has the name '1' twice"):
+            didi(Y, {1: MALE, "1": X.age})
+        with pytest.raises(ValueError, match="X has the name 'age' twice"):
+            regressor().fit(pd.concat([X, X[["age"]]], axis=1), Y, MALE)
+        with pytest.raises(ValueError, match="there is no table here"):
+            didi(Y, ["sex", "age"])
+
+    def test_predictions_are_matched_by_their_labels(self) -> None:
+        prediction = pd.Series(Y + RNG.normal(size=ROWS), X.index)
+        expected = report(prediction, X, Y, "age").figures
+        turned = prediction.sample(frac=1, random_state=0)
+        assert report(turned, X, Y, "age").figures == expected
+        weighted = report(turned, X, Y, "age", sample_weight=WEIGHTS).figures
+        kept = WEIGHTS > 0
+        part = report(prediction[kept], X[kept], Y[kept], "age", sample_weight=WEIGHTS[kept])
+        assert weighted == part.figures
+        model = regressor().fit(X, Y, MALE)
+        with pytest.raises(ValueError, match="different indexes"):
+            model.score(X, Y.sample(frac=1, random_state=0))
+
+
+def test_a_missing_attribute_is_no_other_row_at_prediction() -> None:
+    model = FairPostprocessor(LinearRegression(), penalty=KB(2, 2), missing="level", random_state=0)
+    model.set_params(threshold=0.9).fit(NUMBERS, Y, NUMBERS[:, 0])
+    holes = np.where(np.arange(ROWS) == 3, np.nan, NUMBERS[:, 0])
+    with pytest.raises(ValueError, match=r"z has 1 value\(s\) that are NaN"):
+        model.predict(NUMBERS, holes)
+
+
+def test_given_with_missing_values_is_refused_or_left_out() -> None:
+    given = pd.DataFrame({"g": X.job.astype(object).where(np.arange(ROWS) > 5), "own": X.own})
+    with pytest.raises(ValueError, match="g has 6 missing"):
+        regressor(given=given).fit(X, Y, "sex")
+    with pytest.warns(UserWarning, match="6 of 240 rows"):
+        model = regressor(given=given, missing="drop").fit(X, Y, "sex")
+    assert "sex | g x own=cook, 0" in model.history_.thresholds
+    with pytest.raises(ValueError, match="g has 6 missing"):
+        report(Y.to_numpy(), X, Y, "sex", given=given["g"])
+
+
+def test_weights_go_to_the_last_step_of_a_pipeline() -> None:
+    steps = make_pipeline(StandardScaler(), LinearRegression())
+    options: dict[str, Any] = {"threshold": 1.0, "random_state": 0}
+    found = FairPostprocessor(steps, **options).fit(NUMBERS, Y, MALE, sample_weight=WEIGHTS + 1)
+    plain_model = LinearRegression().fit(NUMBERS, Y, WEIGHTS + 1)
+    np.testing.assert_allclose(found.estimator_.predict(NUMBERS), plain_model.predict(NUMBERS))
+    with pytest.raises(ValueError, match="KNeighborsRegressor takes no sample_weight"):
+        FairPostprocessor(KNeighborsRegressor()).fit(NUMBERS, Y, MALE, sample_weight=WEIGHTS)

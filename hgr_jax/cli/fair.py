@@ -34,7 +34,7 @@ from hgr_jax.fairness import (
     report,
 )
 from hgr_jax.fairness.cards import CAVEAT, certificates_of
-from hgr_jax.fairness.data import split_rows
+from hgr_jax.fairness.data import TrainingData, split_rows, way_of_conditioning
 from hgr_jax.fairness.estimators import ConvergenceWarning
 from hgr_jax.fairness.report import penalty_value
 from hgr_jax.plotting import plot_history
@@ -70,6 +70,11 @@ def _constraint(options: FairOptions) -> Penalty:
 
 def report_training(path: Path, options: FairOptions, reading: Reading, folder: Path) -> None:
     """Train on a file without and with the constraint; save the comparison, model and pictures."""
+    refused = ("given", "weights", "intersections") if options.frontier else ()
+    if named := [f"--{name}" for name in refused if getattr(options, name)]:
+        raise TableError(f"--frontier compares models without {', '.join(named)}; leave one out")
+    if options.weights and options.guarantee:
+        raise TableError("--guarantee is of rows that count the same: leave out --weights")
     needed = options.row_columns
     for name in needed:
         if name in reading.drop:
@@ -263,13 +268,17 @@ def _with_measure(
 ) -> FairnessReport:
     """Return a report with the constrained measure, of a category with no other dependence."""
     figures = {model: dict(values) for model, values in comparison.figures.items()}
-    if options.penalty == "hgr":
+    penalty, condition = _constraint(options), None
+    if options.given:
+        condition = TrainingData.of(None, rows.y, None, rows.given or None).condition
+        penalty = dataclasses.replace(penalty, given=way_of_conditioning(condition[1]))
+    if options.constrained not in figures["after"]:
         for model, prediction in comparison.predictions.items():
-            figures[model]["hgr"] = penalty_value(
-                _constraint(options), comparison.z, prediction, weights=rows.weights
+            figures[model][options.constrained] = penalty_value(
+                penalty, comparison.z, prediction, condition, rows.weights
             )
     if comparison.z.ndim == 2:
-        kept = ("score", options.penalty, *(["kb_given"] if options.given else []))
+        kept = dict.fromkeys(("score", options.penalty, options.constrained))
         figures = {
             model: {name: values[name] for name in kept} for model, values in figures.items()
         }
@@ -305,11 +314,15 @@ def _print_comparison(
     """Print the comparison of two models, and return those on validation rows by attribute."""
     parts = {"training": train, "validation": test}
     with show_step("measuring both models"):
-        reports = {part: compare(before, after, rows, options) for part, rows in parts.items()}
+        try:
+            reports = {part: compare(before, after, rows, options) for part, rows in parts.items()}
+        except ValueError as error:  # of groups with too few rows
+            raise TableError(printable(str(error))) from error
         names = list(reports["validation"])
         conclusions = [
             verdict({part: found[name] for part, found in reports.items()}, options)
             for name in names
+            if name in options.protected or options.intersections
         ]
     for certificate in certificates_of(after):
         text = f"certificate: {printable(str(certificate))}"
@@ -327,7 +340,7 @@ def _print_comparison(
 
 def verdict(reports: Mapping[str, FairnessReport], options: FairOptions) -> str:
     """Say whether the threshold holds on training and validation rows, and what chance gives."""
-    measured = "kb_given" if options.given else options.penalty
+    measured = options.constrained
     outcomes = []
     for part, comparison in reports.items():
         value = comparison.figures["after"][measured]

@@ -250,6 +250,11 @@ class FairOptions:
     seed: int = _option(0, "of the split, the weights and the batches", _seed, metavar="N")
 
     @property
+    def constrained(self) -> str:
+        """The figure of reports that is kept below the threshold."""
+        return f"{self.penalty}_given" if self.given else self.penalty
+
+    @property
     def given_columns(self) -> tuple[str, ...]:
         """The columns that dependence is conditional on; none for the target."""
         return () if tuple(self.given) == ("target",) else tuple(self.given)

@@ -96,6 +96,11 @@ def _inputs_of(
     """Return a model's inputs with levels, the first dates of columns, and their reading."""
     path_of_inputs = description_of(path)
     if not path_of_inputs.exists():
+        if getattr(fitted, "_inputs", None) is not None:
+            raise TableError(
+                f"{printable(str(path))} was trained on a data frame, which only Python gives it:"
+                f" {type(fitted).__name__}.load(...).predict(frame)"
+            )
         names = getattr(fitted, "feature_names_in_", ())
         return [(str(name), None) for name in names], {}, Reading()
     try:

@@ -34,6 +34,7 @@ def model_card(
       figures, and what they do not say.
 
     Raises:
+      TypeError: for a model of another kind.
       sklearn.exceptions.NotFittedError: before `fit`.
 
     Example:
@@ -45,6 +46,11 @@ def model_card(
       >>> print(card.splitlines()[0])
       # Progression of diabetes
     """
+    if not hasattr(model, "described"):
+        raise TypeError(
+            "model_card describes FairMLPRegressor and FairMLPClassifier; got"
+            f" {type(model).__name__}."
+        )
     described = model.described()
     sections = {
         "Model": _items(
@@ -77,8 +83,8 @@ def certificates_of(model: Any) -> tuple[Any, ...]:
 
 def _constraints(model: Any) -> list[str]:
     """Return a line on each value that is kept low."""
-    history = model.history_
-    if model.penalty is None:
+    history = getattr(model, "history_", None)  # a file has none
+    if model.penalty is None or history is None:
         return []
     titles = " or ".join(dict.fromkeys(p.statistic.title for p in as_penalties(model.penalty)))
     return [

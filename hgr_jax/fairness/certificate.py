@@ -20,7 +20,7 @@ from hgr_jax._progress import progress_bar
 from hgr_jax._texts import html_table
 from hgr_jax.fairness import bounds
 from hgr_jax.fairness.data import Encoding, Protected, TrainingData, check_varies, numbers
-from hgr_jax.fairness.penalties import Penalty, as_penalties
+from hgr_jax.fairness.penalties import UNNAMED, Penalty, as_penalties
 from hgr_jax.fairness.statistics import HGR, DemographicParity, Statistic
 from hgr_jax.fairness.training import FairTrainer
 from hgr_jax.inference.intervals import corrected_on_host
@@ -117,8 +117,8 @@ class Certificate:
 
     @property
     def holds(self) -> bool:
-        """Whether the bound is at most the threshold."""
-        return self.bound <= self.threshold
+        """Whether there is a bound, and it is at most the threshold."""
+        return not self.reason and self.bound <= self.threshold
 
     def plot(self) -> Figure:
         """Draw value and bound of all candidates beside the threshold.
@@ -189,6 +189,7 @@ class Certificate:
         text = f"the {unit} are drawn independently from that population"
         if self.method == "finite_sample":
             text += ", whatever their number and their law"
+            text += ", which has no values or levels that they lack"
             text += "" if self.groups is None else " (of each group one row counts)"
         else:
             text += " and many (the bound is one of the normal law"
@@ -324,7 +325,7 @@ def certify(
     check_level("level", level)
     y = np.array(y) if isinstance(y, list | tuple) else y
     name_of_y = name if isinstance(name := getattr(y, "name", None), str) else "y"
-    data = TrainingData.of(prediction, y, protected)
+    data = TrainingData.of(prediction, y, protected).complete("raise", {})
     penalties = _penalties_of(data, penalty)
     columns = numbers("prediction", data.x)
     if columns.ndim not in (1, 2) or 0 in columns.shape:
@@ -380,9 +381,16 @@ def _penalties_of(data: TrainingData, penalty: Any) -> list[tuple[str, Penalty]]
         raise TypeError("a certificate needs a threshold, a number in (0, 1]; got None.")
     for one in penalties:
         check_certifiable(one)
-    named = {one.name for one in penalties} & set(data.z)
+    known = {*data.z, UNNAMED} if len(data.z) > 1 else {one.name for one in penalties}
+    if strange := [one.name for one in penalties if one.name not in known]:
+        raise ValueError(
+            f"there is no attribute {strange[0]!r} for its penalty; there are"
+            f" {', '.join(map(repr, data.z))}."
+        )
+    named = {one.name for one in penalties if one.name in data.z}
+    named -= {UNNAMED} if len(data.z) > 1 else set()
     pairs = [
-        (name, dataclasses.replace(one, name=one.name if name == "z" else name))
+        (name, dataclasses.replace(one, name=one.name if name == UNNAMED else name))
         for name in data.z
         for one in penalties
         if one.name == name or one.name not in named

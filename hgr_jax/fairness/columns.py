@@ -74,6 +74,8 @@ class InputColumn:
     def encode(self, values: NDArray[Any] | Category) -> tuple[NDArray[Any], NDArray[np.bool_]]:
         """Return inputs ``(n, inputs)`` of a parsed column, and the rows that lack a value."""
         if self.levels is None:
+            if isinstance(values, Category) and not values.levels:
+                values = np.full(len(values.codes), np.nan)
             if isinstance(values, Category):
                 raise self._other_kind("numbers", f"text, for example {values.levels[0][:40]!r}")
             numbers = self._numbers(values)
@@ -114,7 +116,7 @@ class InputColumn:
 class Inputs:
     """The columns of the inputs that a model was trained on, in their order.
 
-    Text, categories and booleans become indicators of levels; dates become days.
+    Text and categories become indicators of levels, booleans 0 and 1, and dates days.
     """
 
     columns: tuple[InputColumn, ...]

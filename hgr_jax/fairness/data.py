@@ -5,7 +5,7 @@ from __future__ import annotations
 import dataclasses
 import itertools
 import warnings
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, NamedTuple, Self
 
 import jax
@@ -21,7 +21,7 @@ from hgr_jax._forks import refuse_forked
 from hgr_jax._optional import require
 from hgr_jax._texts import first_names, near_matches
 from hgr_jax.fairness.columns import Masks, column_names
-from hgr_jax.fairness.penalties import Penalty
+from hgr_jax.fairness.penalties import UNNAMED, Penalty, check_names
 from hgr_jax.fairness.statistics import NAMED_STATISTICS, name_of
 from hgr_jax.tables.columns import is_null, read_variable
 from hgr_jax.tables.levels import (
@@ -92,7 +92,7 @@ class TrainingData:
         if not (given is None or (isinstance(given, str) and given == TARGET)):
             conditions, _ = _attributes(x, given, "given")
         weighted = {} if sample_weight is None else {"sample_weight": sample_weight}
-        x, y, *columns = _in_one_order({"X": x, "y": y}, attributes, conditions, weighted)
+        x, y, *columns = in_one_order({"X": x, "y": y}, attributes, conditions, weighted)
         first = y if x is None else x
         rows = tuple(first.shape if hasattr(first, "shape") else np.asarray(first).shape)[:1]
         named = dict(zip([*attributes, *(f"given {n}" for n in conditions)], columns, strict=False))
@@ -101,10 +101,8 @@ class TrainingData:
         for name, values in z.items():
             _check_not_target(name, values, y)
         condition = {name: named[f"given {name}"] for name in conditions}
-        if len(condition) > 1:
-            condition = Crossing.learn(condition)(condition)
         weights = None if sample_weight is None else _as_weights(columns[-1], *rows)
-        data = cls(x, y, z, by_name, condition, weights)
+        data = cls(x, y, z, by_name, condition, weights)._with_one_condition()
         return data if weights is None or weights.all() else data.take(np.flatnonzero(weights))
 
     def take(self, rows: NDArray[np.intp]) -> Self:
@@ -130,13 +128,7 @@ class TrainingData:
         ``"raise"`` a missing value is an error, else a warning says how many rows are left out.
         """
         if missing == "level":
-            z = {
-                name: np.where(_are_missing(values), MISSING_LEVEL, values)
-                if _is_text(values)
-                else values
-                for name, values in self.z.items()
-            }
-            self = dataclasses.replace(self, z=z)
+            self = self.with_missing_levels()
         others = {**self.given, **self.z, "y": self.y, "sample_weight": self.weights}
         masks = {f"column {name!r} of X": mask for name, mask in lacking.items()}
         masks |= {name: _are_missing(v) for name, v in others.items() if v is not None}
@@ -159,7 +151,23 @@ class TrainingData:
             UserWarning,
             stacklevel=3,
         )
-        return self.take(np.flatnonzero(~left_out))
+        return self.take(np.flatnonzero(~left_out))._with_one_condition()
+
+    def with_missing_levels(self) -> Self:
+        """Return the data with a level in place of the missing texts of attributes."""
+        z = {
+            name: np.where(_are_missing(values), MISSING_LEVEL, values)
+            if _is_text(values)
+            else values
+            for name, values in self.z.items()
+        }
+        return dataclasses.replace(self, z=z)
+
+    def _with_one_condition(self) -> Self:
+        """Return the data with several given columns crossed, once none has missing values."""
+        if len(self.given) < 2 or any(_are_missing(v).any() for v in self.given.values()):
+            return self
+        return dataclasses.replace(self, given=Crossing.learn(self.given)(self.given))
 
     def with_pooled_levels(self) -> Self:
         """Return the data with levels of fewer than `MIN_GROUP_ROWS` rows pooled, and a warning.
@@ -205,6 +213,8 @@ class TrainingData:
     @property
     def condition(self) -> tuple[str, Any]:
         """The name and values of what dependence is conditional on: what is given, or y."""
+        if len(self.given) > 1:
+            self.complete("raise", {})
         return next(iter(self.given.items()), ("y", self.y))
 
     def single(self) -> tuple[str, NDArray[Any]]:
@@ -233,8 +243,8 @@ class TrainingData:
     ) -> tuple[Penalty, ...]:
         """Return penalties with the names of the attributes: a single penalty is for each of them.
 
-        A single penalty of a name of its own, or of several, keeps it.  If something is ``given``,
-        penalties that do not say how to condition on it get a way.
+        So is a list of penalties without names, in the order of the attributes.  If something is
+        ``given``, penalties that do not say how to condition on it get a way.
         """
         if given is not None:
             how = way_of_conditioning(self.condition[1])
@@ -242,15 +252,15 @@ class TrainingData:
                 dataclasses.replace(p, given=how if p.given is None else p.given) for p in penalties
             )
         named = [penalty.name for penalty in penalties]
-        if len(penalties) == 1 and named[0] not in self.z:
-            if self.by_name or named[0] == "z":
-                return tuple(dataclasses.replace(penalties[0], name=name) for name in self.z)
-        elif len(penalties) > 1 and len(penalties) == len(self.z) and set(named) == {"z"}:
+        unnamed = set(named) == {UNNAMED}
+        if len(penalties) == 1 and (unnamed or (self.by_name and named[0] not in self.z)):
+            return tuple(dataclasses.replace(penalties[0], name=name) for name in self.z)
+        if unnamed and len(penalties) == len(self.z):
             return tuple(
                 dataclasses.replace(penalty, name=name)
                 for penalty, name in zip(penalties, self.z, strict=True)
             )
-        return penalties
+        return check_names(penalties)
 
 
 @dataclasses.dataclass(frozen=True)
@@ -356,9 +366,17 @@ def _attributes(
         if repeated:
             raise ValueError(f"{what} names {repeated[0]!r} twice.")
         return {str(name): _column_of(x, name, what) for name in protected}, True
+    if isinstance(protected, list | tuple) and all(isinstance(item, str) for item in protected):
+        if len(np.shape(x)) == 1 and len(protected) != len(x):
+            raise ValueError(
+                f"{what} names columns, but there is no table here: pass their values,"
+                f" frame[{list(protected)!r}]."
+            )
     if isinstance(protected, Mapping):
+        check_distinct(what, protected)
         return {str(name): values for name, values in protected.items()}, True
     columns = column_names(protected)
+    check_distinct(what, columns)
     if len(columns) > 1 and not (_is_numeric(protected) and is_one_hot(np.asarray(protected))):
         return {str(name): protected[name] for name in columns}, True
     name = columns[0] if len(columns) == 1 else getattr(protected, "name", None)
@@ -366,6 +384,12 @@ def _attributes(
         protected = protected[columns[0]]
     named = isinstance(name, str | int | np.integer | tuple) and not isinstance(name, bool)
     return {str(name) if named and name != "" else "z": protected}, False
+
+
+def check_distinct(what: str, names: Iterable[Any]) -> None:
+    texts = [str(name) for name in names]
+    if repeated := [text for i, text in enumerate(texts) if text in texts[:i]]:
+        raise ValueError(f"{what} has the name {repeated[0]!r} twice; rename a column.")
 
 
 def _is_numeric(table: Any) -> bool:
@@ -402,7 +426,7 @@ def _column_of(x: Any, name: Any, what: str) -> Any:
     return x[names[name]] if names else columns[:, name]
 
 
-def _in_one_order(*groups: Mapping[str, Any]) -> list[Any]:
+def in_one_order(*groups: Mapping[str, Any]) -> list[Any]:
     """Align pandas objects by the labels of the first; raise where labels differ."""
     index: Any = None
     first, aligned = "", []
@@ -523,8 +547,6 @@ class Encoding:
             return tuple(f"{self.given}={label}" for label in shown)
         if self.edges is None:
             return ()
-        if self.given == "y":  # which estimators scale
-            return tuple(f"bin {i}" for i in range(self.groups))
         return tuple(bin_names(self.given, self.edges))
 
     def value_names(self, columns: int) -> list[str]:

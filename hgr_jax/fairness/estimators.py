@@ -24,6 +24,7 @@ from hgr_jax._checks import (
     check_choice,
     check_count,
     check_flag,
+    check_indexes,
     check_level,
 )
 from hgr_jax._optional import require
@@ -33,6 +34,7 @@ from hgr_jax.fairness.data import (
     Protected,
     TrainingData,
     attribute_numbers,
+    check_distinct,
     check_squares,
     numbers,
     standardisation,
@@ -152,8 +154,8 @@ class FairMLP(base.BaseEstimator, abc.ABC):  # type: ignore[misc,name-defined]
         A `sklearn.exceptions.ConvergenceWarning` warns of a training that ends above its threshold.
 
         Args:
-          X: array of numbers, or data frame (pandas, polars, pyarrow), whose columns of text,
-            categories and booleans become indicators of their levels, and whose dates days.
+          X: array of numbers, or data frame (pandas, polars, pyarrow), whose columns of text and
+            categories become indicators of their levels, booleans 0 and 1, and dates days.
           y: numbers; of a classifier, labels.
           protected: ``(n,)`` numbers or text, the name or position of a column of X (which stays
             an input), or several attributes: names of columns, a frame or a mapping, each with a
@@ -178,6 +180,9 @@ class FairMLP(base.BaseEstimator, abc.ABC):  # type: ignore[misc,name-defined]
         if self.guarantee is not None:
             self._check_guarantee(data)
         penalties, held = self._penalties(data), None
+        by_groups = any(p.given is not None and not p.given_polynomials for p in penalties)
+        if by_groups and not data.given:  # groups are named by the caller's own values
+            data = dataclasses.replace(data, given={"y": data.y})
         if self.guarantee is not None:
             data, held = self._split(data, "guarantee_fraction", seed)
         # From all rows not held back: a column may hardly vary in fewer rows.
@@ -196,6 +201,7 @@ class FairMLP(base.BaseEstimator, abc.ABC):  # type: ignore[misc,name-defined]
         x, lacking = data.x, dict[str, Any]()
         self._inputs: Inputs | None = None
         if column_names(x):
+            check_distinct("X", column_names(x))
             validation.validate_data(self, _with_text_names(x), skip_check_array=True)
             self._inputs = Inputs.learn(x, self.missing)
             x, lacking = self._inputs.encode(x)
@@ -227,6 +233,7 @@ class FairMLP(base.BaseEstimator, abc.ABC):  # type: ignore[misc,name-defined]
         """
         validation.check_is_fitted(self, "coefs_")
         settings: dict[str, Any] = {"class": type(self).__name__, "multipliers": self.multipliers_}
+        settings["rows"] = self._rows
         settings["inputs"] = None if self._inputs is None else self._inputs.as_json()
         settings["parameters"] = {
             name: _to_json(name, value) for name, value in self.get_params().items()
@@ -250,6 +257,7 @@ class FairMLP(base.BaseEstimator, abc.ABC):  # type: ignore[misc,name-defined]
         try:
             model = cls(**{n: _from_json(value) for n, value in settings["parameters"].items()})
             model.multipliers_ = dict(settings["multipliers"])
+            model._rows = dict(settings["rows"])
             columns = settings["inputs"]
             model._inputs = None if columns is None else Inputs.from_json(columns)
             model._take_arrays(arrays)
@@ -306,10 +314,6 @@ class FairMLP(base.BaseEstimator, abc.ABC):  # type: ignore[misc,name-defined]
     @abc.abstractmethod
     def _learn_targets(self, y: NDArray[Any]) -> tuple[NDArray[Any], int]:
         """Return the targets of the network, and the number of its outputs."""
-
-    @abc.abstractmethod
-    def _encode_targets(self, y: NDArray[Any]) -> NDArray[np.float64]:
-        """Return targets of other rows as those of the network."""
 
     def _penalties(self, data: TrainingData) -> tuple[Penalty, ...]:
         """Return the penalties of a training; without a constraint, one that only measures."""
@@ -387,9 +391,8 @@ class FairMLP(base.BaseEstimator, abc.ABC):  # type: ignore[misc,name-defined]
             trainer.fit(data.x, data.y, named(data), **fit)
         else:
             fit["held_out"] = self._scaled(held.x), named(held)
-            if any(penalty.given is not None for penalty in penalties):
-                given = next(iter(held.given.values()), None)
-                fit["held_out"] += (self._encode_targets(held.y) if given is None else given,)
+            if held.given:
+                fit["held_out"] += tuple(held.given.values())
             fit["level"] = check_level("guarantee", self.guarantee)
             try:
                 certificates = fit_certified(trainer, data.x, data.y, named(data), **fit)
@@ -443,7 +446,8 @@ class FairMLP(base.BaseEstimator, abc.ABC):  # type: ignore[misc,name-defined]
         coefs = [np.asarray(layer.kernel[...]) for layer in layers]
         intercepts = [np.asarray(layer.bias[...]) for layer in layers]
         output = _forward(self.activation, coefs, intercepts, data.x)
-        loss = float(trainer.task.loss(jnp.asarray(output), jnp.asarray(data.y)))
+        weighted = {} if data.weights is None else {"weights": jnp.asarray(data.weights)}
+        loss = float(trainer.task.loss(jnp.asarray(output), jnp.asarray(data.y), **weighted))
         _check_not_diverged(trainer.history, loss, constant=not np.ptp(output, axis=0).any())
         self.coefs_, self.intercepts_ = coefs, intercepts
         self.history_, self.multipliers_ = trainer.history, trainer.multipliers
@@ -498,14 +502,16 @@ class FairMLPRegressor(base.RegressorMixin, FairMLP):  # type: ignore[misc,name-
         y = numbers("y", y)
         check_squares("y", y)
         self._low, self._range = float(y.min()), float(np.ptp(y)) or 1.0
-        return self._encode_targets(y), 1
-
-    def _encode_targets(self, y: NDArray[Any]) -> NDArray[np.float64]:
-        return np.asarray((numbers("y", y) - self._low) / self._range)
+        return (y - self._low) / self._range, 1
 
     def _check_outputs(self, outputs: int) -> None:
         if outputs != 1 or not np.isfinite([self._low, self._range]).all():
             raise ValueError(f"a regression has one output, in a finite range; got {outputs}")
+
+    def score(self, X: Any, y: ArrayLike, sample_weight: ArrayLike | None = None) -> float:
+        """Return R2; labelled rows have to be in one order."""
+        check_indexes(X=X, y=y, sample_weight=sample_weight)
+        return float(super().score(X, y, sample_weight))
 
     def predict(self, X: ArrayLike) -> NDArray[Any]:
         """Return predictions ``(n,)``, in the unit of y."""
@@ -538,21 +544,23 @@ class FairMLPClassifier(base.ClassifierMixin, FairMLP):  # type: ignore[misc,nam
 
     def _learn_targets(self, y: NDArray[Any]) -> tuple[NDArray[Any], int]:
         multiclass.check_classification_targets(y)
-        self.classes_ = np.unique(y)
+        self.classes_, codes = np.unique(y, return_inverse=True)
         if len(self.classes_) < 2:
             raise ValueError(
                 f"y must have at least two classes; got 1 class, {self.classes_[0]!r}."
             )
         outputs = 1 if len(self.classes_) == 2 else len(self.classes_)
-        return self._encode_targets(y), outputs
-
-    def _encode_targets(self, y: NDArray[Any]) -> NDArray[np.float64]:
-        return np.searchsorted(self.classes_, y).astype(np.float64)
+        return codes.astype(np.float64), outputs
 
     def _check_outputs(self, outputs: int) -> None:
         classes = len(np.unique(self.classes_))
         if classes != len(self.classes_) or outputs != (1 if classes == 2 else classes):
             raise ValueError(f"{outputs} outputs are not those of {len(self.classes_)} classes")
+
+    def score(self, X: Any, y: ArrayLike, sample_weight: ArrayLike | None = None) -> float:
+        """Return the accuracy; labelled rows have to be in one order."""
+        check_indexes(X=X, y=y, sample_weight=sample_weight)
+        return float(super().score(X, y, sample_weight))
 
     def predict_proba(self, X: ArrayLike) -> NDArray[Any]:
         """Return probabilities ``(n, classes)``."""
@@ -755,7 +763,10 @@ class FairnessScorer(base.BaseEstimator):  # type: ignore[misc,name-defined]
         penalties = as_penalties(self.penalty)
         if not penalties or not all(penalty.penalised for penalty in penalties):
             raise ValueError(f"penalty must be a threshold, or a Penalty; got {self.penalty!r}.")
-        data = TrainingData.of(X, y, protected, self.given, sample_weight)
+        data = TrainingData.of(X, y, protected, self.given, sample_weight).complete("raise", {})
+        if data.weights is not None:
+            for penalty in penalties:
+                penalty.check_takes_weights()
         prediction, targets, kind = predict_and_encode(estimator, data.x, np.asarray(data.y))
         data = dataclasses.replace(data, y=targets)
         penalties = data.penalties_of(penalties, self.given)

@@ -41,6 +41,9 @@ def excess(value: ArrayLike, threshold: ArrayLike) -> Array:
     return jnp.where(difference <= 0, 0, difference)
 
 
+UNNAMED = "z"
+"""Name of a penalty, and of an attribute, without a name of its own."""
+
 Conditions = tuple[Array | None, int, Array | None]
 """Groups of rows, or what is given; the number of groups; observation weights."""
 
@@ -93,7 +96,7 @@ class Penalty:
     given: str | int | None = None
     bias_corrected: bool = False
     memory: int = 1
-    name: str = "z"
+    name: str = UNNAMED
 
     def __post_init__(self) -> None:
         statistic = as_statistic(self.statistic)
@@ -420,10 +423,15 @@ def as_penalties(value: Any, threshold: ArrayLike | None = None) -> tuple[Penalt
         ]
     for penalty in penalties:
         check_threshold(None if not penalty.penalised else np.asarray(penalty.threshold))
+    return tuple(penalties)
+
+
+def check_names(penalties: tuple[Penalty, ...]) -> tuple[Penalty, ...]:
+    """Return penalties of different names, or raise."""
     names = [penalty.name for penalty in penalties]
     if len(set(names)) != len(names):
         raise ValueError(f"penalties must have different names; got {names}.")
-    return tuple(penalties)
+    return penalties
 
 
 def _as_penalty(value: Any) -> Penalty:

@@ -11,7 +11,7 @@ from typing import Any, Self
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from hgr_jax._checks import check_choice, check_count, check_flag, check_level
+from hgr_jax._checks import check_choice, check_count, check_flag, check_indexes, check_level
 from hgr_jax._optional import require
 from hgr_jax.fairness.certificate import Held, bounded, check_certifiable, last_accepted
 from hgr_jax.fairness.columns import MISSING_CHOICES
@@ -286,7 +286,9 @@ class FairPostprocessor(
                 UserWarning,
                 stacklevel=2,
             )
-            self.estimator_ = base.clone(self.estimator).fit(X, data.y, **_weights_of_fit(data))
+            self.estimator_ = base.clone(self.estimator).fit(
+                X, data.y, **_weights_of_fit(self.estimator, data)
+            )
             self.strength_: float = 0.0
             self.transport_: Any = None
         else:
@@ -306,6 +308,9 @@ class FairPostprocessor(
         random = sklearn_utils.check_random_state(self.random_state)
         seed = int(random.randint(np.iinfo(np.int32).max))
         penalties = self._penalties(data)
+        if data.weights is not None:
+            for penalty in penalties:
+                penalty.check_takes_weights()
         attributes = data.attributes_of(penalties)
         encoders = [Encoding.learn(p, attributes[p.name]) for p in penalties]
         penalties = tuple(
@@ -381,6 +386,7 @@ class FairPostprocessor(
 
     def score(self, X: Any, y: ArrayLike, protected: Protected = None) -> float:
         """Return R2, of a classifier the accuracy; arguments and errors as `predict`."""
+        check_indexes(X=X, y=y, protected=protected)
         score = metrics.accuracy_score if _is_a_classifier(self) else metrics.r2_score
         return float(score(y, self.predict(X, protected)))
 
@@ -427,7 +433,7 @@ class FairPostprocessor(
         self, data: TrainingData, seed: int
     ) -> tuple[Any, Vector, list[tuple[Positions, Positions]]]:
         """Fit the model; return it, its out-of-fold predictions, and the folds."""
-        X, y, weighted = data.x, data.y, _weights_of_fit(data)
+        X, y, weighted = data.x, data.y, _weights_of_fit(self.estimator, data)
         classifier, splitter = _is_a_classifier(self), self.cv
         if isinstance(splitter, int | np.integer):
             kind = selection.StratifiedKFold if classifier else selection.KFold
@@ -496,7 +502,7 @@ class FairPostprocessor(
                 " protected), or name a column of X in fit."
             )
         if self.missing == "level":
-            data = data.complete("level", {})
+            data = data.with_missing_levels()
         if self._crossing is not None:
             data = dataclasses.replace(data, z=self._crossing(data.z))
         z = self._encode(data)
@@ -516,9 +522,17 @@ def _apply_in_turn(
     return p
 
 
-def _weights_of_fit(data: TrainingData) -> dict[str, Any]:
-    """Return the keyword of weights of a model's fit."""
-    return {} if data.weights is None else {"sample_weight": data.weights}
+def _weights_of_fit(model: Any, data: TrainingData) -> dict[str, Any]:
+    """Return the keyword of weights of a model's fit, of a pipeline that of its last step."""
+    if data.weights is None:
+        return {}
+    prefix = ""
+    while hasattr(model, "steps"):
+        prefix += f"{model.steps[-1][0]}__"
+        model = model.steps[-1][1]
+    if not validation.has_fit_parameter(model, "sample_weight"):
+        raise ValueError(f"{type(model).__name__} takes no sample_weight; leave it out.")
+    return {f"{prefix}sample_weight": data.weights}
 
 
 def _least_strength(

@@ -18,6 +18,7 @@ from hgr_jax.fairness.data import (
     Protected,
     TrainingData,
     attribute_numbers,
+    in_one_order,
     numbers,
     way_of_conditioning,
 )
@@ -259,9 +260,12 @@ def report(
     """
     data = TrainingData.of(X, y, protected, given, sample_weight)
     data.check_protected()
+    data = data.complete("raise", {})
     models = {"model": model} if baseline is None else {"before": baseline, "after": model}
     scores, predictions, score_name = {}, {}, ""
     for title, one in models.items():
+        if not hasattr(one, "predict"):
+            one = _in_order_of(X if y is None else y, one, sample_weight)
         prediction, targets, kind = predict_and_encode(one, data.x, np.asarray(data.y))
         score, score_name = score_of(prediction, targets, kind, data.weights)
         scores[title], predictions[title] = score, prediction
@@ -282,6 +286,15 @@ def report(
     attributes = {**data.z, **(data.crossed().z if len(data.z) > 1 else {})}
     reports = {name: of_attribute(name, z) for name, z in attributes.items()}
     return reports if len(reports) > 1 else reports[next(iter(data.z))]
+
+
+def _in_order_of(rows: Any, prediction: Any, sample_weight: Any) -> Any:
+    """Return predictions in the order of labelled rows, without those of weight 0."""
+    weighted = {} if sample_weight is None else {"sample_weight": sample_weight}
+    _, prediction, *weights = in_one_order({"y": rows, "prediction": prediction}, weighted)
+    if weights and np.shape(weights[0]) == np.shape(prediction)[:1]:
+        prediction = np.asarray(prediction)[np.asarray(weights[0]) != 0]
+    return prediction
 
 
 def predict_and_encode(

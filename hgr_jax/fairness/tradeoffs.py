@@ -167,9 +167,9 @@ def frontier(
       thresholds: in (0, 1].
       penalty: the dependence that is kept low, and measured, as of `FairMLPRegressor`.
       models: estimators by name, with parameters ``penalty`` and ``threshold`` and with
-        ``fit(X, y, protected)``.  None for a network (`FairMLPRegressor`), and a linear model and
-        boosted trees whose predictions a `FairPostprocessor` transports (these need the attribute
-        when they predict).
+        ``fit(X, y, protected)``, which get X as it is.  None for a network (`FairMLPRegressor`),
+        and a linear model and boosted trees whose predictions a `FairPostprocessor` transports
+        (these need the attribute when they predict).
       held_out: share of the rows to measure on; or ``(X, y, protected)`` of other rows.
       classification: whether y has two classes; None to tell by y.
       random_state: of the split and the models.
@@ -202,14 +202,16 @@ def frontier(
         share = check_fraction("held_out", held_out)
         train, test = data.split("held_out", share, random_state, by_class=False)
     x = train.x, test.x
-    if column_names(X):
+    if models is None and column_names(X):
         inputs = Inputs.learn(X, "raise")
-        x = inputs.encode(train.x)[0], inputs.encode(test.x)[0]
+        x = _encoded(inputs, train), _encoded(inputs, test)
     labels = np.asarray(train.y)
     if classification is None:
         classification = len(np.unique(labels)) == 2
     models = _default_models(classification, random_state) if models is None else models
     penalties = data.penalties_of(as_penalties(penalty))
+    if any(each.given is not None for each in penalties):
+        raise ValueError("frontier measures dependence as it is; give a penalty without given.")
     encoders = [
         Encoding.learn(p, z)
         for p, z in zip(penalties, train.attributes_of(penalties).values(), strict=True)
@@ -236,6 +238,13 @@ def frontier(
             advance(1)
     best = tuple(dataclasses.replace(each, best=_is_best(each, found)) for each in found)
     return Frontier(best, score_name, penalties[0].statistic.title, tuple(data.z), len(prediction))
+
+
+def _encoded(inputs: Inputs, rows: TrainingData) -> NDArray[np.float64]:
+    """Return inputs as numbers; raise for missing values."""
+    x, lacking = inputs.encode(rows.x)
+    TrainingData(x, None, {}).complete("raise", lacking)
+    return x
 
 
 def _settings(

@@ -44,6 +44,7 @@ from hgr_jax.fairness.penalties import (
     Penalty,
     PenaltyState,
     as_penalties,
+    check_names,
 )
 
 
@@ -365,7 +366,7 @@ class FairTrainer:
         if batch_size is not None:
             check_count("batch_size", batch_size, least=2)
         self.task: Task = as_task(task)
-        self.penalties = as_penalties(penalties)
+        self.penalties = check_names(as_penalties(penalties))
         self.batch_size = batch_size
         self.seed = check_count("seed", seed, least=0)
         self.optimizer = _adam if optimizer is None else optimizer
@@ -564,6 +565,8 @@ class FairTrainer:
         encoders = None if self.state is None else self.encoders
         if data.weights is not None:
             check_takes_weights(self.task)
+            if constraint_rows is not None:
+                raise ValueError("constraint_rows have no weights; leave out sample_weight.")
             for penalty in self.penalties:
                 penalty.check_takes_weights()
         rows, self.encoders = make_rows(data, self.penalties, encoders, self._dtype)
