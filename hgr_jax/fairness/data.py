@@ -366,12 +366,12 @@ def _attributes(
         if repeated:
             raise ValueError(f"{what} names {repeated[0]!r} twice.")
         return {str(name): _column_of(x, name, what) for name in protected}, True
-    if isinstance(protected, list | tuple) and all(isinstance(item, str) for item in protected):
-        if len(np.shape(x)) == 1 and len(protected) != len(x):
-            raise ValueError(
-                f"{what} names columns, but there is no table here: pass their values,"
-                f" frame[{list(protected)!r}]."
-            )
+    texts = isinstance(protected, list | tuple) and all(isinstance(i, str) for i in protected)
+    if texts and len(np.shape(x)) == 1 and len(protected) != len(x):
+        raise ValueError(
+            f"{what} names columns, but there is no table here: pass their values,"
+            f" frame[{list(protected)!r}]."
+        )
     if isinstance(protected, Mapping):
         check_distinct(what, protected)
         return {str(name): values for name, values in protected.items()}, True
@@ -387,6 +387,7 @@ def _attributes(
 
 
 def check_distinct(what: str, names: Iterable[Any]) -> None:
+    """Raise for names that are the same as text."""
     texts = [str(name) for name in names]
     if repeated := [text for i, text in enumerate(texts) if text in texts[:i]]:
         raise ValueError(f"{what} has the name {repeated[0]!r} twice; rename a column.")
