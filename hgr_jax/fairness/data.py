@@ -21,7 +21,7 @@ from hgr_jax._forks import refuse_forked
 from hgr_jax._optional import require
 from hgr_jax._texts import first_names, near_matches
 from hgr_jax.fairness.columns import Masks, column_names
-from hgr_jax.fairness.penalties import UNNAMED, Penalty, check_names
+from hgr_jax.fairness.penalties import UNNAMED, Penalty, check_distinct_penalties
 from hgr_jax.fairness.statistics import NAMED_STATISTICS, name_of
 from hgr_jax.tables.columns import is_null, read_variable
 from hgr_jax.tables.levels import (
@@ -260,7 +260,7 @@ class TrainingData:
                 dataclasses.replace(penalty, name=name)
                 for penalty, name in zip(penalties, self.z, strict=True)
             )
-        return check_names(penalties)
+        return check_distinct_penalties(penalties)
 
 
 @dataclasses.dataclass(frozen=True)

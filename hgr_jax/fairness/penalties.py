@@ -426,7 +426,7 @@ def as_penalties(value: Any, threshold: ArrayLike | None = None) -> tuple[Penalt
     return tuple(penalties)
 
 
-def check_names(penalties: tuple[Penalty, ...]) -> tuple[Penalty, ...]:
+def check_distinct_penalties(penalties: tuple[Penalty, ...]) -> tuple[Penalty, ...]:
     """Return penalties of different names, or raise."""
     names = [penalty.name for penalty in penalties]
     if len(set(names)) != len(names):

@@ -44,7 +44,7 @@ from hgr_jax.fairness.penalties import (
     Penalty,
     PenaltyState,
     as_penalties,
-    check_names,
+    check_distinct_penalties,
 )
 
 
@@ -366,7 +366,7 @@ class FairTrainer:
         if batch_size is not None:
             check_count("batch_size", batch_size, least=2)
         self.task: Task = as_task(task)
-        self.penalties = check_names(as_penalties(penalties))
+        self.penalties = check_distinct_penalties(as_penalties(penalties))
         self.batch_size = batch_size
         self.seed = check_count("seed", seed, least=0)
         self.optimizer = _adam if optimizer is None else optimizer
