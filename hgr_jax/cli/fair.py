@@ -75,10 +75,10 @@ def report_training(path: Path, options: FairOptions, reading: Reading, folder: 
         raise TableError(f"--frontier compares models without {', '.join(named)}; leave one out")
     if options.weights and options.guarantee:
         raise TableError("--guarantee is of rows that count the same: leave out --weights")
-    needed = options.row_columns
-    for name in needed:
+    needed = tuple(options.row_columns)
+    for name, option in options.row_columns.items():
         if name in reading.drop:
-            raise TableError(f"column {name!r} is needed, and in --drop")
+            raise TableError(f"column {name!r} is both {option} and in --drop")
     if reading.columns:
         reading = dataclasses.replace(reading, columns=(*reading.columns, *needed))
     with show_step(f"reading {path}"):

@@ -260,10 +260,15 @@ class FairOptions:
         return () if tuple(self.given) == ("target",) else tuple(self.given)
 
     @property
-    def row_columns(self) -> tuple[str, ...]:
-        """The columns that a training needs beside its inputs."""
-        named = (self.target, *self.protected, *self.given_columns, self.weights)
-        return tuple(dict.fromkeys(name for name in named if name is not None))
+    def row_columns(self) -> dict[str, str]:
+        """The columns that a training needs beside its inputs, with their options."""
+        weights = {} if self.weights is None else {self.weights: "--weights"}
+        return {
+            **weights,
+            **dict.fromkeys(self.given_columns, "--given"),
+            **dict.fromkeys(self.protected, "--protected"),
+            self.target: "--target",
+        }
 
     @property
     def measure(self) -> str:
