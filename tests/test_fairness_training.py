@@ -323,11 +323,13 @@ class TestAttributes:
         trainer = trained(Penalty(KB(2, 1), given=3, threshold=None), steps=10)
         edges = np.quantile(y, [1 / 3, 2 / 3])
         prediction = np.asarray(trainer.predict(x))
-        for i in range(3):
+        names = [name for name in trainer.history.last if name.startswith("hgr_train_z | y ")]
+        for i, name in enumerate(names):
             chosen = np.digitize(y, edges) == i
             exact = reference.kb(z[chosen], prediction[chosen], 2, 1)
-            found = trainer.history.last[f"hgr_train_z | bin {i}"]
+            found = trainer.history.last[name]
             np.testing.assert_allclose(found, exact, atol=1e-5)
+        assert len(names) == 3
 
     def test_units_do_not_matter(self) -> None:
         x, y, z = some_data()
