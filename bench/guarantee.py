@@ -195,12 +195,12 @@ def on_tables(report: MarkdownReport, quick: bool) -> bool:
             ]
             values = [each for each in found if each is not None]
             kept.extend(value <= setting.threshold for value, *_ in values)
-            means = np.mean(values, axis=0) if values else np.full(4, np.nan)
+            means = [f"{mean:.3f}" for mean in np.mean(values, axis=0)] if values else [""] * 4
             cells = [
                 f"{name}, {setting.threshold:g}",
                 f"{len(values)} of {len(found)}",
                 f"{sum(value <= setting.threshold for value, *_ in values)} of {len(values)}",
-                *(f"{mean:.3f}" for mean in means),
+                *means,
             ]
             yield cells, None
         total = ["all", f"{len(kept)} of {len(shown) * len(runs)}", f"{sum(kept)} of {len(kept)}"]
