@@ -24,6 +24,7 @@ from hgr_jax.fairness import (
     KB,
     MLP,
     SK,
+    CheckpointError,
     FairMLPClassifier,
     FairMLPRegressor,
     FairnessScorer,
@@ -476,3 +477,19 @@ def test_weights_go_to_the_last_step_of_a_pipeline() -> None:
     np.testing.assert_allclose(found.estimator_.predict(NUMBERS), plain_model.predict(NUMBERS))
     with pytest.raises(ValueError, match="KNeighborsRegressor takes no sample_weight"):
         FairPostprocessor(KNeighborsRegressor()).fit(NUMBERS, Y, MALE, sample_weight=WEIGHTS)
+
+
+def test_a_training_with_weights_goes_on_from_its_file(tmp_path: Path) -> None:
+    def made() -> FairTrainer:
+        network = MLP(3, (4,), rngs=nnx.Rngs(0))
+        return FairTrainer(network, penalties=Penalty(KB(2, 2), 0.5, given=2))
+
+    rows = NUMBERS, Y.to_numpy(), MALE
+    conditions: dict[str, Any] = {"sample_weight": WEIGHTS.to_numpy() + 1, "given": NUMBERS[:, 0]}
+    first = made()
+    first.fit(*rows, steps=5, **conditions)
+    first.save(tmp_path / "kept")
+    second = made().resume(tmp_path / "kept", *rows, **conditions)
+    np.testing.assert_array_equal(second.predict(NUMBERS), first.predict(NUMBERS))
+    with pytest.raises(CheckpointError):
+        made().resume(tmp_path / "kept", *rows, given=NUMBERS[:, 0])

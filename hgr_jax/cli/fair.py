@@ -296,7 +296,6 @@ def _print_frontier(
             train.z,
             held_out=(test.x, test.y, test.z),
             penalty=dataclasses.replace(_constraint(options), threshold=1.0),
-            classification=train.classes is not None,
             random_state=options.seed,
         )
     print(f"\n{found}\n")

@@ -151,7 +151,6 @@ def frontier(
     penalty: Any = "kb",
     models: Mapping[str, Any] | None = None,
     held_out: float | tuple[Any, ArrayLike, Protected] = 0.3,
-    classification: bool | None = None,
     random_state: int = 0,
     progress: bool = False,
 ) -> Frontier:
@@ -171,7 +170,6 @@ def frontier(
         and a linear model and boosted trees whose predictions a `FairPostprocessor` transports
         (these need the attribute when they predict).
       held_out: share of the rows to measure on; or ``(X, y, protected)`` of other rows.
-      classification: whether y has two classes; None to tell by y.
       random_state: of the split and the models.
       progress: show a bar.
 
@@ -206,9 +204,8 @@ def frontier(
         inputs = Inputs.learn(X, "raise")
         x = _encoded(inputs, train), _encoded(inputs, test)
     labels = np.asarray(train.y)
-    if classification is None:
-        classification = len(np.unique(labels)) == 2
-    models = _default_models(classification, random_state) if models is None else models
+    if models is None:
+        models = _default_models(len(np.unique(labels)) == 2, random_state)
     penalties = data.penalties_of(as_penalties(penalty))
     if any(each.given is not None for each in penalties):
         raise ValueError("frontier measures dependence as it is; give a penalty without given.")
