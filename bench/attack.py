@@ -8,6 +8,7 @@ dependence plus a margin of 0.1, which is then the threshold.
 from __future__ import annotations
 
 import dataclasses
+import math
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
@@ -154,7 +155,7 @@ def heavy(how: str) -> Any:
         x, e = rng.normal(size=(2, rows))
         if how == "lognormal attribute":
             z = np.exp(x)
-            return Table(z, 0.3 * z / np.sqrt((np.e - 1) * np.e) + e)
+            return Table(z, 0.3 * z / np.sqrt((math.e - 1) * math.e) + e)
         if how == "lognormal both":
             return Table(np.exp(x), np.exp(0.5 * x + np.sqrt(0.75) * e))
         if how == "Student":

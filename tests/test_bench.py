@@ -246,7 +246,7 @@ def test_gains_are_above_the_line_between_models(monkeypatch: pytest.MonkeyPatch
 
 def test_coverage_knows_the_population() -> None:
     assert coverage.population("normal", 0.3, 5) == pytest.approx(0.3, abs=1e-9)
-    closed_form = (np.exp(0.6) - 1) / (np.e - 1)
+    closed_form = (np.exp(0.6) - 1) / (math.e - 1)
     assert coverage.population("lognormal", 0.6, 1) == pytest.approx(closed_form, abs=1e-9)
     assert coverage.population("tie", 0.3, 5) == pytest.approx(0.09, abs=1e-9)
     for kind, expected in (("cut", 2 / np.pi * np.arcsin(0.6)), ("agree", 0.6)):
