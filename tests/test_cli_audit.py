@@ -129,7 +129,7 @@ def test_small_levels_are_pooled_and_named(columns: Columns, command: Command) -
     said = command(*audit("--protected", "job"))
     counts = {name: int((columns["job"] == name).sum()) for name in ("rare", "rarer")}
     if sum(counts.values()) >= 10:
-        assert "note: levels of job with fewer than 10 rows are pooled into one:" in said.out
+        assert "note: small levels of job are pooled into one of at least 10 rows:" in said.out
     assert "in job (1), score (1)" in said.out
 
 

@@ -249,8 +249,7 @@ def test_numbers_in_another_order_of_bytes(files: Path) -> None:
 
 
 DESCRIPTION = {
-    "inputs": [{"column": "x"}, {"column": "y"}],
-    "since": {},
+    "types": {"x": "numbers"},
     "forms": {"x": {"kind": "numbers"}, "y": {"kind": "numbers"}},
     "na": [],
 }
@@ -260,12 +259,9 @@ BAD_WORDS = (
     "[" * 100_000,
     "{}",
     "null",
-    '{"inputs": 3}',
-    '{"inputs": [{"column": ["x"]}, {"column": "y"}]}',
-    '{"inputs": [{"column": "x"}, {"column": "x"}]}',
-    '{"inputs": [{"column": "x"}, {"column": "x", "level": "a"}]}',
-    '{"inputs": [{"column": "x"}, {"column": "y", "level": 3}]}',
-    json.dumps(DESCRIPTION | {"since": {"x": "never"}}),
+    json.dumps(DESCRIPTION | {"types": 3}),
+    json.dumps(DESCRIPTION | {"forms": ["x"]}),
+    json.dumps({"forms": {}, "na": []}),
     json.dumps(DESCRIPTION | {"forms": {"x": {"kind": "dates", "order": "xyz"}}}),
     json.dumps(DESCRIPTION | {"forms": {"x": {"kind": []}}}),
     json.dumps(DESCRIPTION | {"na": 3}),
@@ -285,7 +281,7 @@ def test_descriptions_that_say_nothing(model: Path, command: Command, text: str)
     Path("model.json").write_text(text)
     said = command("predict", "model.npz", "t.csv")
     assert (said.status, said.out, said.err.count("\n")) == (2, "", 1)
-    assert said.err.startswith("hgr-jax: error: model.json does not say what the inputs")
+    assert said.err.startswith("hgr-jax: error: model.json does not say how the inputs")
 
 
 def check_description(command: Command, seed: int) -> None:

@@ -343,10 +343,19 @@ class TestSeveralAttributes:
         with pytest.raises(ValueError, match="intersections need several attributes"):
             model.fit(X, Y, protected="sex")
 
+    def test_a_rare_combination_is_pooled_with_the_next_smallest(self) -> None:
+        first = np.array(["a", "b"], object)[np.arange(ROWS) * 2 // ROWS]
+        second = np.array(["c", "d"], object)[(np.arange(ROWS) >= 59) * 1]
+        first[0] = "b"
+        z = {"first": first, "second": second}
+        pooled = r"'a, c' \(58\), 'b, c' \(1\)$"
+        with pytest.warns(UserWarning, match=f"small levels of first x second are .* {pooled}"):
+            regressor(intersections=True, steps=5).fit(X, Y, protected=z)
+
     def test_small_levels_are_pooled_or_refused(self) -> None:
         rare = np.array(["usual", "other"], object)[np.arange(ROWS) % 2]
         rare[:4], rare[4:12] = "a", "b"
-        with pytest.warns(UserWarning, match=r"levels of z .* pooled into one: 'a' \(4\), 'b' \(8"):
+        with pytest.warns(UserWarning, match=r"small levels of z .* rows: 'a' \(4\), 'b' \(8\)$"):
             regressor().fit(X, Y, protected=rare)
         rare[4:12] = "usual"
         for attribute in (rare, (np.arange(ROWS) < 9) * 1.0, np.eye(2)[(np.arange(ROWS) < 9) * 1]):

@@ -13,8 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from hgr_jax._optional import require
-from hgr_jax._texts import first_names
-from hgr_jax.cli.inputs import check_numbers
+from hgr_jax.cli.inputs import check_numbers, rows_left_out, usable_rows
 from hgr_jax.cli.options import AuditOptions
 from hgr_jax.cli.outputs import print_messages, show_step
 from hgr_jax.fairness import HGR, KB, SK, Certificate, DemographicParity, Penalty, certify
@@ -25,7 +24,6 @@ from hgr_jax.tables.faults import TableError, printable
 from hgr_jax.tables.files import read_table
 from hgr_jax.tables.levels import encode_texts
 from hgr_jax.tables.reading import Reading
-from hgr_jax.tables.supervised import usable_rows
 
 STATEMENT_WIDTH = 100
 """Of a line of a statement."""
@@ -44,7 +42,7 @@ def report_audit(path: Path, options: AuditOptions, reading: Reading) -> bool:
     with show_step("bounding"):
         certificates = _audited(usable, prediction, attributes, options)
 
-    print(f"{usable.source}: {usable.rows:,} rows{_rows_left_out(frame, usable)}")
+    print(f"{usable.source}: {usable.rows:,} rows{rows_left_out(frame, usable)}")
     print_messages("skipped", frame.skipped)
     print_messages("note", frame.notes)
     for note in (*notes, *pooled):
@@ -69,17 +67,6 @@ def _check_roles(options: AuditOptions) -> None:
             raise TableError(f"column {name!r} is --protected, and something else too")
     if options.given is not None and options.target is None:
         raise TableError("--given needs --target")
-
-
-def _rows_left_out(frame: Frame, usable: Frame) -> str:
-    if usable.rows == frame.rows:
-        return ""
-    counts = {name: int(frame.missing(name).sum()) for name in frame.columns}
-    columns = [f"{printable(name)} ({count:,})" for name, count in counts.items() if count]
-    return (
-        f"; {frame.rows - usable.rows:,} of {frame.rows:,} have a missing or infinite value and are"
-        f" left out: in {first_names(columns, 40)}"
-    )
 
 
 def _read_predictions(frame: Frame, name: str) -> tuple[NDArray[np.float64], list[str]]:

@@ -13,13 +13,20 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from hgr_jax import fairness
 from hgr_jax._files import atomic_write, remove_file, written_together
 from hgr_jax._optional import require
-from hgr_jax._texts import first_names, shortened
 from hgr_jax._version import __version__
-from hgr_jax.cli.inputs import check_numbers
+from hgr_jax.cli.inputs import (
+    as_data_frame,
+    check_numbers,
+    rows_left_out,
+    shown,
+    usable_rows,
+    with_missing_level,
+)
 from hgr_jax.cli.options import FairOptions
 from hgr_jax.cli.outputs import FAIR_FILES, print_messages, save_picture, show_step
 from hgr_jax.datasets import load_diabetes
@@ -34,7 +41,14 @@ from hgr_jax.fairness import (
     report,
 )
 from hgr_jax.fairness.cards import CAVEAT, certificates_of
-from hgr_jax.fairness.data import TrainingData, split_rows, way_of_conditioning
+from hgr_jax.fairness.columns import Inputs
+from hgr_jax.fairness.data import (
+    TARGET,
+    TrainingData,
+    check_varies,
+    split_rows,
+    way_of_conditioning,
+)
 from hgr_jax.fairness.estimators import ConvergenceWarning
 from hgr_jax.fairness.report import penalty_value
 from hgr_jax.plotting import plot_history
@@ -42,15 +56,10 @@ from hgr_jax.tables.columns import Frame
 from hgr_jax.tables.faults import TableError, printable
 from hgr_jax.tables.files import read_table
 from hgr_jax.tables.reading import Reading
-from hgr_jax.tables.supervised import (
-    SupervisedTable,
-    encode_supervised,
-    shown,
-    usable_rows,
-    with_missing_level,
-)
 
 SHUFFLES = 100
+
+MIN_CLASS_ROWS = 4
 
 LEGEND = """\
 kb, sk, hgr: HGR of the protected attribute and the prediction; corrected: kb with less of its
@@ -83,29 +92,32 @@ def report_training(path: Path, options: FairOptions, reading: Reading, folder: 
         reading = dataclasses.replace(reading, columns=(*reading.columns, *needed))
     with show_step(f"reading {path}"):
         frame = read_table(path, reading)
-    since, frame = frame.first_dates(), frame.in_days()
     for name in needed:
         frame.column(name)
     if options.missing_level:
         frame = with_missing_level(frame, needed)
     usable = usable_rows(frame, needed)
-    check_numbers(usable, list(usable.columns), needed=needed)
-    problem = encode_supervised(
-        usable, options.target, options.protected, options.given_columns, options.weights
-    )
-    train, test = split(problem, options)
+    data = training_data(usable, options)
+    inputs = _inputs_of(data)
+    train, test = split(data, options)
 
-    kind = "regression" if problem.classes is None else "classification"
+    kind = "classification" if has_two_classes(data.y) else "regression"
     target, protected = printable(options.target), printable(", ".join(options.protected))
-    print(f"{frame.source}: {usable.rows} rows{_left_out(frame, usable, needed)}")
+    left_out = rows_left_out(frame, usable)
+    if left_out:
+        left_out += _kept_by_missing_level(frame, needed, usable.rows)
+    print(f"{frame.source}: {usable.rows} rows{left_out}")
     print_messages("skipped", frame.skipped)
-    print_messages("note", frame.notes)
-    print(f"{kind} of {target}, protected {protected}, {len(problem.inputs)} inputs")
+    notes = frame.in_days().notes
+    print_messages("note", notes)
+    print(f"{kind} of {target}, protected {protected}, {len(inputs.names)} inputs")
     print(f"{len(train.y)} training rows, {len(test.y)} validation rows", flush=True)
     before, after = train_both(train, options, folder)
     comparisons = _print_comparison(before, after, train, test, options)
 
-    description = _description(after, problem, options, frame, since) | {
+    description = _description(after, data, options) | {
+        "forms": {name: frame.forms[name].described() for name in data.x if name in frame.forms},
+        "notes": dict(notes),
         "na": list(reading.na),
         "types": {name: reading.types[name] for name in reading.types if name in frame.columns},
     }
@@ -118,8 +130,7 @@ def report_training(path: Path, options: FairOptions, reading: Reading, folder: 
         after.save(folder / "model.npz")
         with atomic_write(folder / "model.card.md") as partial:
             title = f"Model of {options.target}"
-            inputs = [n if level is None else f"{n} = {level}" for n, level in problem.inputs]
-            text = model_card(after, comparisons, title=title, inputs=inputs)
+            text = model_card(after, comparisons, title=title)
             partial.write_text(text, encoding="utf-8")
         with atomic_write(folder / "history.csv") as partial:
             require("pandas").concat(histories, names=["model"]).to_csv(partial)
@@ -127,30 +138,21 @@ def report_training(path: Path, options: FairOptions, reading: Reading, folder: 
         for certificate in certificates_of(after)[:1]:
             pictures.append(save_picture(certificate.plot, folder / "certificate.png"))
         comparison = next(iter(comparisons.values()))
-        if not problem.levels and len(problem.z) == 1:
+        if len(data.z) == 1 and comparison.z.ndim == 1:
             pictures.append(save_picture(comparison.plot, folder / "predictions.png"))
     if options.frontier:
         pictures.append(_print_frontier(train, test, options, folder))
     paths = {name: printable(str(folder / name)) for name in FAIR_FILES}
-    print(f"model: {paths['model.npz']}, its inputs in {paths['model.json']}")
+    print(f"model: {paths['model.npz']}, how its inputs were read in {paths['model.json']}")
     print(f"model card: {paths['model.card.md']}")
     print(f"history: {paths['history.csv']}")
     print("\n".join(pictures))
 
 
-def _left_out(frame: Frame, usable: Frame, needed: Sequence[str]) -> str:
-    """Say how many rows have a missing value, in which columns, and what would keep some."""
-    if usable.rows == frame.rows:
-        return ""
-    counts = {name: int(frame.missing(name).sum()) for name in frame.columns}
-    most = sorted((name for name in counts if counts[name]), key=lambda name: -counts[name])
-    columns = [f"{shortened(printable(name), 28, '...')} ({counts[name]:,})" for name in most]
-    text = (
-        f"; {frame.rows - usable.rows:,} of {frame.rows:,} have a missing or infinite value and are"
-        f" left out: in {first_names(columns, 40)}"
-    )
-    kept = usable_rows(with_missing_level(frame, needed), needed).rows - usable.rows
-    return text + (f"\n--missing-level keeps {kept:,} of them, without a text" if kept else "")
+def _kept_by_missing_level(frame: Frame, needed: Sequence[str], rows: int) -> str:
+    """Say how many of the rows that are left out an option would keep, or nothing."""
+    kept = usable_rows(with_missing_level(frame, needed), needed).rows - rows
+    return f"\n--missing-level keeps {kept:,} of them, without a text" if kept else ""
 
 
 def report_training_demo(folder: Path) -> None:
@@ -160,9 +162,7 @@ def report_training_demo(folder: Path) -> None:
     # little on age, the protected column of the data set, even without a constraint.
     options = FairOptions(data.target, ("bmi",), threshold=0.5, guarantee=0.95, h=2, k=2)
     columns = {name: data[name] for name in (*data.features, data.target)}
-    train, test = split(
-        encode_supervised(Frame(data.name, columns), options.target, options.protected), options
-    )
+    train, test = split(training_data(Frame(data.name, columns), options), options)
     print(
         f"\nA network that predicts {data.target} in {len(data.y)} {data.name} patients, before and"
         f" after\nHGR of its prediction and {options.protected[0]} is bounded by"
@@ -175,32 +175,101 @@ def report_training_demo(folder: Path) -> None:
     print(save_picture(after.certificate_.plot, folder / "certificate.png"))
 
 
-def split(table: SupervisedTable, options: FairOptions) -> tuple[SupervisedTable, SupervisedTable]:
-    """Split into training and validation rows, each class of a classification separately."""
-    groups = [np.arange(len(table.y))]
-    if table.classes is not None:  # both parts get at least two rows of each class
-        groups = [np.flatnonzero(table.y == label) for label in table.classes]
-    is_validation = np.zeros(len(table.y), bool)
+def training_data(frame: Frame, options: FairOptions) -> TrainingData:
+    """Return rows without missing values by what they are: inputs, target, protected attributes.
+
+    All columns but the target and the weights are inputs.
+    """
+    days = frame.in_days()
+    check_numbers(days, list(days.columns), needed=tuple(options.row_columns))
+    if options.target in options.protected:
+        raise TableError(f"target and protected attribute are the same column, {options.target!r}")
+    if options.weights in (options.target, *options.protected):
+        raise TableError(f"column {options.weights!r} cannot be the weights too")
+    if options.weights is not None and frame.is_text(options.weights):
+        raise TableError(f"column {options.weights!r} of weights holds text")
+    roles = [("target", options.target), *(("protected attribute", n) for n in options.protected)]
+    for role, name in roles:
+        column = days.column(name)
+        if len(set(column)) < 2:
+            raise TableError(
+                f"{role} {name!r} does not vary: it is {shown(column[0])} in all {len(column)}"
+                " rows without a missing value"
+            )
+    y = _targets(days, options.target)
+    weights = None if options.weights is None else frame.column(options.weights)
+    x = as_data_frame(frame).drop(columns=list(filter(None, (options.target, options.weights))))
+    given = list(options.given_columns) or None
+    try:
+        return TrainingData.of(x, y, list(options.protected), given, weights)
+    except (TypeError, ValueError) as error:
+        raise TableError(f"{frame.source}: {error}") from error
+
+
+def _targets(frame: Frame, name: str) -> NDArray[Any]:
+    """Return numbers, or the labels of two classes: texts and fractions as texts."""
+    y = frame.column(name)
+    levels, counts = np.unique(y, return_counts=True)
+    if len(levels) > 2 and frame.is_text(name):
+        raise TableError(
+            f"target {name!r} holds text of {len(levels)} different values, for example"
+            f" {levels[0][:40]!r}; expected numbers, or text of two values"
+        )
+    if len(levels) > 2:
+        return y
+    if counts.min() < MIN_CLASS_ROWS:
+        rare = shown(levels[counts.argmin()])
+        raise TableError(
+            f"target {name!r} is {rare} in {counts.min()} row(s) only; at least"
+            f" {MIN_CLASS_ROWS} are needed"
+        )
+    return y.astype(np.str_) if frame.is_text(name) or (y != np.round(y)).any() else y
+
+
+def has_two_classes(y: NDArray[Any]) -> bool:
+    """Return whether a target is of a classification."""
+    return len(np.unique(y)) == 2
+
+
+def split(data: TrainingData, options: FairOptions) -> tuple[TrainingData, TrainingData]:
+    """Split into training and validation rows, each class of a classification separately.
+
+    Validation rows of a level that no training row has become training rows.
+    """
+    groups = [np.arange(len(data.y))]
+    if has_two_classes(data.y):  # both parts get at least two rows of each class
+        groups = [np.flatnonzero(data.y == label) for label in np.unique(data.y)]
+    is_validation = np.zeros(len(data.y), bool)
     for group in groups:
         count = min(max(round(options.validation * len(group)), 2), len(group) - 2)
         is_validation[split_rows(group, count, options.seed)[1]] = True
-    train, test = table.take(~is_validation), table.take(is_validation)
+    for _, texts in data.x.select_dtypes("category").items():
+        is_validation &= texts.isin(texts[~is_validation]).to_numpy()
+    train = data.take(np.flatnonzero(~is_validation))
+    test = data.take(np.flatnonzero(is_validation))
     for part, rows in (("training", train), ("validation", test)):
         for name, z in rows.z.items():
-            if len(set(z)) < 2:
-                raise TableError(
-                    f"protected attribute {name!r} does not vary among the {part} rows: it is"
-                    f" {shown(z[0])} in all {len(z)}"
-                )
+            try:
+                check_varies(name, z, f"{part} rows")
+            except ValueError as error:
+                raise TableError(f"protected attribute {error}") from error
     return train, test
 
 
-def train_both(train: SupervisedTable, options: FairOptions, folder: Path) -> tuple[Any, Any]:
+def _inputs_of(data: TrainingData) -> Inputs:
+    """Return what the columns are as inputs, or raise a `TableError`."""
+    try:
+        return Inputs.learn(data.x, "raise")
+    except ValueError as error:
+        raise TableError(f"{error} --drop leaves a column out.") from error
+
+
+def train_both(train: TrainingData, options: FairOptions, folder: Path) -> tuple[Any, Any]:
     """Train a model without the constraint, and one with it.
 
     Where no model has the guarantee, the safest one is kept under a name that says so.
     """
-    kind = "FairMLPRegressor" if train.classes is None else "FairMLPClassifier"
+    kind = "FairMLPClassifier" if has_two_classes(train.y) else "FairMLPRegressor"
     estimator = functools.partial(
         getattr(fairness, kind),
         options.hidden,
@@ -219,7 +288,7 @@ def train_both(train: SupervisedTable, options: FairOptions, folder: Path) -> tu
             f"training {with_constraint if penalty.penalised else 'without a constraint'}",
             flush=True,
         )
-        given = _given_of(train, options) if penalty.penalised else None
+        given = _given(options) if penalty.penalised else None
         model = estimator(penalty=penalty, guarantee=guarantee, given=given)
         try:
             with warnings.catch_warnings():
@@ -234,17 +303,16 @@ def train_both(train: SupervisedTable, options: FairOptions, folder: Path) -> tu
                     f" The safest model is kept as {printable(str(path))}: it has no guarantee."
                 )
             raise TableError(message) from error
-        # A file holds names of what was given, not its values.
-        models.append(model.set_params(given=list(options.given) or None))
+        models.append(model)
     return models[0], models[1]
 
 
-def _given_of(rows: SupervisedTable, options: FairOptions) -> Any:
-    return rows.given or ("target" if options.given else None)
+def _given(options: FairOptions) -> str | list[str] | None:
+    return list(options.given_columns) or (TARGET if options.given else None)
 
 
 def compare(
-    before: Any, after: Any, rows: SupervisedTable, options: FairOptions
+    before: Any, after: Any, rows: TrainingData, options: FairOptions
 ) -> dict[str, FairnessReport]:
     """Report score and dependence of two models; for a category, only the constrained measure."""
     measured = report(
@@ -254,7 +322,7 @@ def compare(
         rows.z,
         baseline=before,
         statistic=KB(options.h, options.k),
-        given=_given_of(rows, options),
+        given=_given(options),
         sample_weight=rows.weights,
     )
     reports = measured if isinstance(measured, dict) else {options.protected[0]: measured}
@@ -264,13 +332,13 @@ def compare(
 
 
 def _with_measure(
-    comparison: FairnessReport, rows: SupervisedTable, options: FairOptions
+    comparison: FairnessReport, rows: TrainingData, options: FairOptions
 ) -> FairnessReport:
     """Return a report with the constrained measure, of a category with no other dependence."""
     figures = {model: dict(values) for model, values in comparison.figures.items()}
     penalty, condition = _constraint(options), None
     if options.given:
-        condition = TrainingData.of(None, rows.y, None, rows.given or None).condition
+        condition = rows.condition
         penalty = dataclasses.replace(penalty, given=way_of_conditioning(condition[1]))
     if options.constrained not in figures["after"]:
         for model, prediction in comparison.predictions.items():
@@ -286,7 +354,7 @@ def _with_measure(
 
 
 def _print_frontier(
-    train: SupervisedTable, test: SupervisedTable, options: FairOptions, folder: Path
+    train: TrainingData, test: TrainingData, options: FairOptions, folder: Path
 ) -> str:
     """Print how models of three kinds trade score for dependence; return what the picture is."""
     with show_step("training models of three kinds at several thresholds"):
@@ -305,8 +373,8 @@ def _print_frontier(
 def _print_comparison(
     before: Any,
     after: Any,
-    train: SupervisedTable,
-    test: SupervisedTable,
+    train: TrainingData,
+    test: TrainingData,
     options: FairOptions,
     shown: Sequence[str] = ("training", "validation"),
 ) -> dict[str, FairnessReport]:
@@ -377,30 +445,12 @@ def verdict(reports: Mapping[str, FairnessReport], options: FairOptions) -> str:
     )
 
 
-def _description(
-    model: Any,
-    problem: SupervisedTable,
-    options: FairOptions,
-    frame: Frame,
-    since: Mapping[str, str],
-) -> dict[str, Any]:
-    """Describe the inputs of the model, for `hgr-jax predict`."""
+def _description(model: Any, data: TrainingData, options: FairOptions) -> dict[str, Any]:
     return {
         "version": __version__,
         "class": type(model).__name__,
-        "inputs": [
-            {"column": column} if level is None else {"column": column, "level": level}
-            for column, level in problem.inputs
-        ],
-        "since": {name: first for name, first in since.items() if (name, None) in problem.inputs},
-        "forms": {
-            name: frame.forms[name].described() for name, level in problem.inputs if level is None
-        },
-        "notes": dict(frame.notes),
-        "target_levels": problem.classes,
-        "protected_levels": problem.levels.get(options.protected[0])
-        if len(options.protected) == 1
-        else problem.levels,
+        "inputs": model.described()["inputs"],
+        "target_levels": np.unique(data.y).tolist() if has_two_classes(data.y) else None,
         "settings": dataclasses.asdict(options),
         "certificates": [dataclasses.asdict(found) for found in certificates_of(model)],
     }

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from typing import Any
 
 from hgr_jax._texts import counted
@@ -19,7 +19,6 @@ def model_card(
     reports: FairnessReport | Mapping[str, FairnessReport] | None = None,
     *,
     title: str = "Model",
-    inputs: Sequence[str] | None = None,
 ) -> str:
     """Describe a fitted estimator of this package in Markdown, for its readers and auditors.
 
@@ -27,7 +26,6 @@ def model_card(
       model: a fitted `FairMLPRegressor` or `FairMLPClassifier`.
       reports: of `report`, on rows that the model was not trained on; or None.
       title: the first heading.
-      inputs: names of the inputs; None for those that the model knows.
 
     Returns:
       Sections on the model, its inputs, its training, its constraints with their certificates, its
@@ -63,7 +61,7 @@ def model_card(
                 "Observation weights": "yes" if described["weighted"] else "no",
             }
         ),
-        "Inputs": "\n".join(f"- {_escaped(n)}" for n in inputs or described["inputs"])
+        "Inputs": "\n".join(f"- {_escaped(n)}" for n in described["inputs"])
         or f"{counted(model.n_features_in_, 'column')} of an array without names",
         "Constraints": "\n".join(_constraints(model)) or "None.",
         "Certificates": "\n".join(f"- {_escaped(found)}" for found in certificates_of(model))

@@ -13,11 +13,13 @@ from hgr_jax._arrays import LARGEST_NUMBER
 from hgr_jax._texts import near_matches
 from hgr_jax.tables.columns import as_frame, as_numbers_in_days, from_frame, parse_column
 from hgr_jax.tables.levels import Category, Unusable, encode_by_levels
-from hgr_jax.tables.supervised import MAX_INPUT_LEVELS
+from hgr_jax.tables.number_texts import is_number
 from hgr_jax.tables.texts import MISSING_LEVEL
 
 MISSING_CHOICES = ("raise", "drop", "level")
 """What becomes of missing values: an error, rows that are left out, or levels of their own."""
+
+MAX_INPUT_LEVELS = 100
 
 DAY = np.timedelta64(1, "D")
 
@@ -50,9 +52,11 @@ class InputColumn:
             lacking = values.codes < 0
             most = min(MAX_INPUT_LEVELS, len(lacking) // 2)
             if len(values.levels) > most:
+                texts = (level for level in values.levels if not is_number(level))
+                example = next(texts, values.levels[0])  # a stray text makes text of numbers
                 raise ValueError(
                     f"column {name!r} of X holds text of {len(values.levels):,} different values in"
-                    f" {len(lacking):,} rows, for example {values.levels[0][:40]!r}: too many for a"
+                    f" {len(lacking):,} rows, for example {example[:40]!r}: too many for a"
                     f" category, at most {most}; leave it out, or merge levels."
                 )
             added = [MISSING_LEVEL] if as_level and lacking.any() else []
@@ -71,13 +75,17 @@ class InputColumn:
         """The number of inputs."""
         return 1 + (self.filler is not None) if self.levels is None else len(self.levels)
 
+    @property
+    def takes_missing(self) -> bool:
+        """Whether a missing value is an input of its own."""
+        return self.filler is not None or MISSING_LEVEL in (self.levels or ())
+
     def encode(self, values: NDArray[Any] | Category) -> tuple[NDArray[Any], NDArray[np.bool_]]:
         """Return inputs ``(n, inputs)`` of a parsed column, and the rows that lack a value."""
+        self._check_kind(values)
         if self.levels is None:
-            if isinstance(values, Category) and not values.levels:
+            if isinstance(values, Category):  # without any value
                 values = np.full(len(values.codes), np.nan)
-            if isinstance(values, Category):
-                raise self._other_kind("numbers", f"text, for example {values.levels[0][:40]!r}")
             numbers = self._numbers(values)
             lacking = np.isnan(numbers)
             if self.filler is None:
@@ -85,8 +93,6 @@ class InputColumn:
             filled = np.where(lacking, self.filler, numbers)
             return np.stack([filled, lacking.astype(np.float64)], axis=1), np.zeros_like(lacking)
         if not isinstance(values, Category):
-            if not np.isnan(as_numbers_in_days(values)).all():
-                raise self._other_kind(f"text ({', '.join(self.levels[:5])})", "numbers")
             values = Category(np.full(len(values), -1), self.levels)
         new = [level for level in values.levels if level not in self.levels]
         if new:
@@ -100,16 +106,28 @@ class InputColumn:
             codes = np.where(codes < 0, self.levels.index(MISSING_LEVEL), codes)
         return Category(codes, self.levels).one_hot(), codes < 0
 
+    def _check_kind(self, values: NDArray[Any] | Category) -> None:
+        """Raise for a column of another kind than in training, unless it has no value."""
+        if isinstance(values, Category):
+            got, example = "text", values.levels[:1]
+        else:
+            got = "dates" if values.dtype.kind == "M" else "numbers"
+            example = tuple(values[~np.isnan(as_numbers_in_days(values))][:1].tolist())
+        expected = "numbers" if self.first_date is None else "dates"
+        if self.levels is not None:
+            expected = "text"
+        if example and got != expected:
+            known = f" ({', '.join(self.levels[:5])})" if self.levels else ""
+            raise ValueError(
+                f"column {self.name!r} of X holds {got}, for example {str(example[0])[:40]!r}; the"
+                f" model was trained on {expected}{known}."
+            )
+
     def _numbers(self, values: NDArray[Any]) -> NDArray[np.float64]:
         if self.first_date is not None and values.dtype.kind == "M":
             days = (values - np.datetime64(self.first_date)) / DAY
             return np.where(np.isnat(values), np.nan, days)
         return as_numbers_in_days(values).astype(np.float64)
-
-    def _other_kind(self, expected: str, got: str) -> ValueError:
-        return ValueError(
-            f"column {self.name!r} of X holds {got}; the model was trained on {expected}."
-        )
 
 
 @dataclasses.dataclass(frozen=True)

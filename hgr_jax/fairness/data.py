@@ -179,14 +179,21 @@ class TrainingData:
         return dataclasses.replace(self, z=pooled)
 
     def crossed(self) -> Self:
-        """Return the data with one attribute, the combinations of all of them, see `Crossing`."""
+        """Return the data with one attribute, the combinations of all of them, see `Crossing`.
+
+        Combinations of fewer than `MIN_GROUP_ROWS` rows are pooled, if need be with the next
+        smallest, and a warning names them.
+        """
         if len(self.z) < 2:
             raise ValueError(
                 "intersections need several attributes: protected=['sex', 'race'], or a frame or"
                 f" mapping of several columns; got {', '.join(map(repr, self.z)) or 'none'}."
             )
-        crossing = Crossing.learn(self.z)
-        return dataclasses.replace(self, z=crossing(self.z), by_name=False)
+        z = {
+            name: pool_small_levels(name, values, combinations=True)
+            for name, values in Crossing.learn(self.z)(self.z).items()
+        }
+        return dataclasses.replace(self, z=z, by_name=False)
 
     def split(self, share_name: str, share: Any, seed: int, *, by_class: bool) -> tuple[Self, Self]:
         """Split the rows at random; the second part gets a ``share`` (the option ``share_name``).
@@ -597,8 +604,14 @@ class Encoding:
             )
 
 
-def pool_small_levels(name: str, values: NDArray[Any]) -> NDArray[Any]:
-    """Pool levels of fewer than `MIN_GROUP_ROWS` rows into one, and warn; raise if too few rows."""
+def pool_small_levels(
+    name: str, values: NDArray[Any], *, combinations: bool = False
+) -> NDArray[Any]:
+    """Pool levels of fewer than `MIN_GROUP_ROWS` rows into one, and warn; raise if too few rows.
+
+    Rare ``combinations`` of several attributes are pooled with the next smallest instead: their
+    bins of numbers are not the caller's, who could not merge them.
+    """
     is_text = _is_text(values)
     codes = values.argmax(axis=1) if values.ndim == 2 else values
     levels, counts = np.unique(codes[~_are_missing(codes)], return_counts=True)
@@ -606,6 +619,8 @@ def pool_small_levels(name: str, values: NDArray[Any]) -> NDArray[Any]:
     groups = is_text or values.ndim == 2 or len(levels) == 2
     if not groups or not small.any() or len(levels) < 2:
         return values
+    while combinations and counts[small].sum() < MIN_GROUP_ROWS and not small.all():
+        small[np.where(small, len(codes), counts).argmin()] = True
     sizes = zip(levels[small].tolist(), counts[small].tolist(), strict=True)
     named = first_names([f"{level!r} ({count})" for level, count in sizes], 40)
     if not is_text or counts[small].sum() < MIN_GROUP_ROWS:
@@ -614,7 +629,7 @@ def pool_small_levels(name: str, values: NDArray[Any]) -> NDArray[Any]:
             f" {named}. Merge them with another level, or leave their rows out."
         )
     warnings.warn(
-        f"levels of {name} with fewer than {MIN_GROUP_ROWS} rows are pooled into one: {named}",
+        f"small levels of {name} are pooled into one of at least {MIN_GROUP_ROWS} rows: {named}",
         UserWarning,
         stacklevel=3,
     )

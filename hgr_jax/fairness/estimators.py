@@ -108,6 +108,7 @@ _PARAMETERS = """
       n_iter_: number of steps.
       certificate_: with ``guarantee``, the `Certificate`; a tuple of them for several attributes.
       n_features_in_, feature_names_in_: as everywhere in scikit-learn.
+      inputs_: what the columns of a data frame are as inputs; None of an array.
 """
 
 
@@ -199,19 +200,19 @@ class FairMLP(base.BaseEstimator, abc.ABC):  # type: ignore[misc,name-defined]
         """Return the rows to train on, their inputs as numbers and attributes crossed if asked."""
         check_choice("missing", self.missing, MISSING_CHOICES)
         x, lacking = data.x, dict[str, Any]()
-        self._inputs: Inputs | None = None
+        self.inputs_: Inputs | None = None
         if column_names(x):
             check_distinct("X", column_names(x))
             validation.validate_data(self, _with_text_names(x), skip_check_array=True)
-            self._inputs = Inputs.learn(x, self.missing)
-            x, lacking = self._inputs.encode(x)
+            self.inputs_ = Inputs.learn(x, self.missing)
+            x, lacking = self.inputs_.encode(x)
         elif self.missing == "drop" and getattr(x, "dtype", np.dtype(object)).kind == "f":
             lacking = {str(i): np.isnan(column) for i, column in enumerate(x.T)}
         data = dataclasses.replace(data, x=x).complete(self.missing, lacking)
         numeric: dict[str, Any] = {"y_numeric": self._task == "squared_error"}
         numeric["dtype"] = np.float64
         with np.errstate(invalid="ignore"):  # it adds up huge numbers, whatever their signs
-            if self._inputs is None:
+            if self.inputs_ is None:
                 x, y = validation.validate_data(self, data.x, data.y, **numeric)
             else:
                 x, y = sklearn_utils.check_X_y(data.x, data.y, **numeric)
@@ -223,7 +224,7 @@ class FairMLP(base.BaseEstimator, abc.ABC):  # type: ignore[misc,name-defined]
         """Return what a model card says of the training: rows, inputs, weights."""
         validation.check_is_fitted(self, "coefs_")
         names = list(getattr(self, "feature_names_in_", ()))
-        return {"inputs": names if self._inputs is None else self._inputs.names, **self._rows}
+        return {"inputs": names if self.inputs_ is None else self.inputs_.names, **self._rows}
 
     def save(self, path: str | Path) -> None:
         """Save what the model needs to predict in one ``.npz`` file, which executes nothing.
@@ -234,7 +235,7 @@ class FairMLP(base.BaseEstimator, abc.ABC):  # type: ignore[misc,name-defined]
         validation.check_is_fitted(self, "coefs_")
         settings: dict[str, Any] = {"class": type(self).__name__, "multipliers": self.multipliers_}
         settings["rows"] = self._rows
-        settings["inputs"] = None if self._inputs is None else self._inputs.as_json()
+        settings["inputs"] = None if self.inputs_ is None else self.inputs_.as_json()
         settings["parameters"] = {
             name: _to_json(name, value) for name, value in self.get_params().items()
         }
@@ -259,7 +260,7 @@ class FairMLP(base.BaseEstimator, abc.ABC):  # type: ignore[misc,name-defined]
             model.multipliers_ = dict(settings["multipliers"])
             model._rows = dict(settings["rows"])
             columns = settings["inputs"]
-            model._inputs = None if columns is None else Inputs.from_json(columns)
+            model.inputs_ = None if columns is None else Inputs.from_json(columns)
             model._take_arrays(arrays)
             model._check_loaded()
         except Exception as error:  # of whatever is in it
@@ -283,8 +284,8 @@ class FairMLP(base.BaseEstimator, abc.ABC):  # type: ignore[misc,name-defined]
         """Raise unless the weights, scales and limits are such as `fit` leaves."""
         check_choice("activation", self.activation, tuple(ACTIVATIONS))
         columns, inputs = self.n_features_in_, self.n_features_in_
-        if self._inputs is not None:
-            columns, inputs = len(self._inputs.columns), len(self._inputs.names)
+        if self.inputs_ is not None:
+            columns, inputs = len(self.inputs_.columns), len(self.inputs_.names)
         sizes = [inputs, *(len(array) for array in self.intercepts_)]
         expected: dict[str, tuple[Any, tuple[int, ...]]] = {
             "_center": (self._center, (sizes[0],)),
@@ -461,10 +462,10 @@ class FairMLP(base.BaseEstimator, abc.ABC):  # type: ignore[misc,name-defined]
 
     def _output(self, X: ArrayLike) -> NDArray[Any]:
         validation.check_is_fitted(self, "coefs_")
-        if self._inputs is not None and column_names(X):
+        if self.inputs_ is not None and column_names(X):
             named = _with_text_names(X)
             validation.validate_data(self, named, reset=False, skip_check_array=True)
-            x, lacking = self._inputs.encode(X)
+            x, lacking = self.inputs_.encode(X)
             TrainingData(x, None, {}).complete("raise", lacking)
         else:
             with np.errstate(invalid="ignore"):

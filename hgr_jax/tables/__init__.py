@@ -2,7 +2,6 @@
 
 From top to bottom:
 
-* `supervised`: a table for training: inputs, target and protected attribute;
 * `given`: two variables and those that they are given;
 * `sources`: files, datasets and queries that are read batch by batch;
 * `csv_files`: text files that are read block by block;
