@@ -67,7 +67,7 @@ def test_a_fork_after_jax_ran_is_an_error() -> None:
             lambda: hgr_jax.hgr_matrix(a),
             lambda: hgr_jax.select_degrees(a[:, 0], b, key=key),
             lambda: permutation_test(hgr_jax.kb, a[:, 0], b, key=key),
-            lambda: FairMLPRegressor(steps=1).fit(a, b, protected=b),
+            lambda: FairMLPRegressor(steps=1).fit(a, b, protected=a[:, 0]),
             lambda: model.predict(a),
             lambda: report(b, None, b, b),
             lambda: in_child(lambda: hgr_jax.kb(a[:, 0], b)),
