@@ -85,7 +85,7 @@ NEED_TABLES = {training, guarantee}
 QUICK: list[tuple[Any, list[str]]] = [
     (robustness, [f"| {kind}, float32 |" for kind in robustness.KINDS]),
     (wide, ["| 60 | 1,770 |"]),
-    (scale, ["| `scan(files)` | 70,000 |", "ranks by 200 rows", "| 1e-06 | yes |"]),
+    (scale, ["| `scan(files)` | 20,000 |", "ranks by 200 rows", "| 1e-06 | yes |"]),
     (pair, ["Time of one estimate", "other units", "In a jitted loss", "Import"]),
     (training, [f"| {name} | " for name in ("none", "HGR-KB", "HGR-SK", "torch, double kernel")]),
     (scan, ["| bare matrix product in JAX |", "| `scan` |", scan.NUMPY, "| 20 | 190 |", " GB |"]),

@@ -133,6 +133,13 @@ def test_small_levels_are_pooled_and_named(columns: Columns, command: Command) -
     assert "in job (1), score (1)" in said.out
 
 
+def test_copies_are_named(columns: Columns, command: Command) -> None:
+    lines = Path("p.csv").read_text().splitlines()
+    Path("p.csv").write_text("\n".join([*lines, *lines[1:]]) + "\n")
+    said = command(*audit("--protected", "age"))
+    assert "rows repeat the prediction and the attributes of another row" in said.out
+
+
 def test_what_cannot_be_audited(columns: Columns, command: Command) -> None:
     for expected, options in (
         ("has no column 'sexx'", ("--protected", "sexx")),

@@ -84,7 +84,11 @@ FAULTS: list[tuple[str, str | bytes, str]] = [
     (FAIR, rows(y="abc"), "target 'y' holds text of 3 different values, for example 'a'"),
     (FAIR, rows(y="n" * 37 + "yyy"), "target 'y' is 'y' in 3 row(s) only; at least 4"),
     (FAIR, rows(age="x" * 39 + "y"), "it is 'x' in all "),
-    (FAIR, rows(age=LEVELS), "'age' holds text of 40 different values in 40 rows, for example 'A'"),
+    (
+        FAIR,
+        rows(age=LEVELS),
+        "'age' of X holds text of 40 different values in 40 rows, for example 'A'",
+    ),
     (FAIR, rows(note=LEVELS), "too many for a category, at most 20; leave it out, or merge levels"),
     (FAIR, rows(note=LEVELS), "--drop leaves a column out"),
     (FAIR, rows(note="1" * 19 + "?" * 21), "19 row(s) without a missing value, at least 20"),

@@ -332,3 +332,15 @@ def test_a_rare_prediction_is_seldom_bounded_below_its_dependence() -> None:
         z = rng.normal(size=400)
         below += certify((z > 2.6).astype(float), z, 0.5).bound < population
     assert below == 0  # ten of them, by a bound that trusts every standard error
+
+
+def test_rows_that_look_like_copies_are_told_of() -> None:
+    p, z = np.random.default_rng(0).normal(size=(2, 200))
+    twice, person = (np.tile(p, 2), np.tile(z, 2)), np.tile(np.arange(200), 2)
+    with pytest.warns(UserWarning, match="200 of 400 rows repeat the prediction and the attri"):
+        narrow = certify(*twice, 0.9)
+    assert certify(*twice, 0.9, groups=person).bound > narrow.bound  # and no warning
+    with pytest.warns(UserWarning, match="rows repeat the prediction and the attributes"):
+        certify(np.round(twice[0], 4), np.round(10 * twice[1]), 0.9)
+    for rounded in ((np.round(p, 1), z), (np.round(p, 2), np.sign(z))):  # no warning
+        certify(*rounded, 0.9)

@@ -120,7 +120,7 @@ def test_new_rows_of_any_numbers(folder: Path, command: Command) -> None:
         check(command, "predict hgr-jax-fair/model.npz t.csv --out p.csv --force")
     written(COLUMNS["large"])
     said = refusal(command, "predict", "hgr-jax-fair/model.npz", "t.csv")
-    assert "t.csv: X has 60 value(s) that are NaN, infinite or larger than 1e+150" in said
+    assert "t.csv: column 'x' of X has 60 value(s) that are infinite or larger than 1e+150" in said
 
 
 SCALES: dict[str, Callable[[np.ndarray], np.ndarray]] = {

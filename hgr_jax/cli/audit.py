@@ -5,9 +5,8 @@ from __future__ import annotations
 import dataclasses
 import textwrap
 import warnings
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -38,14 +37,14 @@ def report_audit(path: Path, options: AuditOptions, reading: Reading) -> bool:
     numeric = [options.prediction, *options.protected]
     check_numbers(usable, numeric, needed=numeric)
     prediction, notes = _read_predictions(usable, options.prediction)
-    attributes, pooled = _pooled_attributes(usable, options.protected)
-    with show_step("bounding"):
-        certificates = _audited(usable, prediction, attributes, options)
+    with warnings.catch_warnings(record=True) as caught, show_step("bounding"):
+        warnings.simplefilter("always")
+        certificates = _audited(usable, prediction, options)
 
     print(f"{usable.source}: {usable.rows:,} rows{rows_left_out(frame, usable)}")
     print_messages("skipped", frame.skipped)
     print_messages("note", frame.notes)
-    for note in (*notes, *pooled):
+    for note in (*notes, *(str(warning.message) for warning in caught)):
         print(f"note: {printable(note)}")
     if options.target is not None:
         _print_score(usable, prediction, options.target)
@@ -83,27 +82,10 @@ def _read_predictions(frame: Frame, name: str) -> tuple[NDArray[np.float64], lis
     return category.codes.astype(np.float64), [f"{name} is 1 where it is {category.levels[-1]!r}"]
 
 
-def _pooled_attributes(
-    frame: Frame, names: Sequence[str]
-) -> tuple[dict[str, NDArray[Any]], list[str]]:
-    """Return attributes with small levels pooled, and what was pooled."""
-    attributes = {}
-    with warnings.catch_warnings(record=True) as caught:
-        warnings.simplefilter("always")
-        for name in names:
-            try:
-                attributes[name] = pool_small_levels(name, frame.column(name))
-            except ValueError as error:
-                raise TableError(f"{frame.source}: {error}") from error
-    return attributes, [str(warning.message) for warning in caught]
-
-
 def _audited(
-    frame: Frame,
-    prediction: NDArray[np.float64],
-    attributes: Mapping[str, NDArray[Any]],
-    options: AuditOptions,
+    frame: Frame, prediction: NDArray[np.float64], options: AuditOptions
 ) -> Sequence[Certificate]:
+    """Return a certificate of each attribute, with small levels pooled."""
     statistics = {
         "kb": KB(options.h, options.k),
         "sk": SK(options.k),
@@ -116,7 +98,7 @@ def _audited(
     try:
         found = certify(
             prediction,
-            attributes,
+            {name: pool_small_levels(name, frame.column(name)) for name in options.protected},
             Penalty(statistics[options.measure], threshold, given=options.given),
             options.level,
             y=y,

@@ -288,7 +288,7 @@ def train_both(train: TrainingData, options: FairOptions, folder: Path) -> tuple
             f"training {with_constraint if penalty.penalised else 'without a constraint'}",
             flush=True,
         )
-        given = _given(options) if penalty.penalised else None
+        given = _conditioning_of(options) if penalty.penalised else None
         model = estimator(penalty=penalty, guarantee=guarantee, given=given)
         try:
             with warnings.catch_warnings():
@@ -307,7 +307,7 @@ def train_both(train: TrainingData, options: FairOptions, folder: Path) -> tuple
     return models[0], models[1]
 
 
-def _given(options: FairOptions) -> str | list[str] | None:
+def _conditioning_of(options: FairOptions) -> str | list[str] | None:
     return list(options.given_columns) or (TARGET if options.given else None)
 
 
@@ -322,7 +322,7 @@ def compare(
         rows.z,
         baseline=before,
         statistic=KB(options.h, options.k),
-        given=_given(options),
+        given=_conditioning_of(options),
         sample_weight=rows.weights,
     )
     reports = measured if isinstance(measured, dict) else {options.protected[0]: measured}

@@ -8,7 +8,8 @@ acceptance is no more likely than for a single candidate.
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Callable, Iterable, Iterator, Sequence
+import warnings
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple, Self, TypeVar
 
 import numpy as np
@@ -37,6 +38,15 @@ PROMISE = "P(a model is returned and breaks its threshold) <= 1 - level"
 
 MOST_ROWS = 10**9
 """Largest `Certificate.rows_needed`."""
+
+COPIED_ROWS, COPIED_SHARE = 5, 0.01
+"""Smallest number and share of rows that repeat others, of which a warning tells."""
+
+CHANCE_FACTOR = 3
+"""Smallest ratio of these rows to those that few digits make."""
+
+MOST_COPIES = 3
+"""Largest number of rows for a prediction, on average, of predictions that may be copied."""
 
 MOST_LEVELS = 20
 """Largest number of different numbers that demographic parity takes for levels."""
@@ -292,6 +302,7 @@ def certify(
       y: targets ``(n,)``, numbers or text, or another variable; only for ``given``.
       groups: labels ``(n,)`` of rows that belong together, as those of one person, or None:
         standard errors are then those of groups, and "finite_sample" takes one row of each.
+        Without it a warning tells of rows that look like copies, which make bounds too narrow.
       method: "asymptotic", for many rows, or "finite_sample": for any number of rows and any law.
         It is wider, and is for `DemographicParity` of predictions from 0 to 1, for `HGR`, then of
         groups of ranks (a tenth of the rows say where they end), and for HGR-KB of few values.
@@ -334,6 +345,8 @@ def certify(
             f" {columns.shape}."
         )
     clusters = _clusters_of(groups, len(columns), prediction=prediction, y=y, protected=protected)
+    if groups is None:
+        _warn_of_copies(columns, data.z)
     each, certificates = 1 - (1 - level) / len(penalties), []
     targets = None if data.y is None else np.asarray(data.y)
     for attribute, one in penalties:
@@ -345,6 +358,34 @@ def certify(
         penalty = encoder.with_supported_degree(one)
         certificates.append(bounded(penalty, encoder.encode(z), held, each, method))
     return certificates[0] if len(certificates) == 1 else tuple(certificates)
+
+
+def _warn_of_copies(prediction: NDArray[Any], z: Mapping[str, NDArray[Any]]) -> None:
+    """Warn of rows that repeat the prediction and the attributes of others.
+
+    Predictions of few values tell nothing, and those of few digits repeat by chance, too.
+    """
+    n = len(prediction)
+    columns = [prediction, *(values.astype(str) for values in z.values())]
+    codes = [np.unique(c, axis=0, return_inverse=True)[1].reshape(n) for c in columns]
+    sizes = [
+        np.unique(np.column_stack(rows), axis=0, return_counts=True)[1]
+        for rows in (codes[:1], codes[1:], codes)
+    ]
+    copies = n - len(sizes[2])
+    pairs_of_prediction, pairs_of_attributes = (size @ (size - 1) / 2 for size in sizes[:2])
+    by_chance = 0.0
+    if (np.round(prediction, 4) == prediction).all():
+        by_chance = pairs_of_prediction * pairs_of_attributes / max(n * (n - 1) / 2, 1)
+    varied = len(sizes[0]) > n / MOST_COPIES
+    if varied and copies >= max(COPIED_ROWS, COPIED_SHARE * n, CHANCE_FACTOR * by_chance):
+        warnings.warn(
+            f"{copies:,} of {n:,} rows repeat the prediction and the attributes of another row: if"
+            " they are copies, or of the same person, the bound is too narrow; leave them out, or"
+            " give groups",
+            UserWarning,
+            stacklevel=3,
+        )
 
 
 class Held(NamedTuple):
