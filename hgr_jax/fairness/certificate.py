@@ -373,7 +373,7 @@ def _warn_of_copies(prediction: NDArray[Any], z: Mapping[str, NDArray[Any]]) -> 
         for rows in (codes[:1], codes[1:], codes)
     ]
     copies = n - len(sizes[2])
-    pairs_of_prediction, pairs_of_attributes = (size @ (size - 1) / 2 for size in sizes[:2])
+    pairs_of_prediction, pairs_of_attributes = (float(c @ (c - 1)) / 2 for c in sizes[:2])
     by_chance = 0.0
     if (np.round(prediction, 4) == prediction).all():
         by_chance = pairs_of_prediction * pairs_of_attributes / max(n * (n - 1) / 2, 1)
