@@ -8,6 +8,7 @@ acceptance is no more likely than for a single candidate.
 from __future__ import annotations
 
 import dataclasses
+import functools
 import warnings
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple, Self, TypeVar
@@ -366,12 +367,13 @@ def _warn_of_copies(prediction: NDArray[Any], z: Mapping[str, NDArray[Any]]) -> 
     Predictions of few values tell nothing, and those of few digits repeat by chance, too.
     """
     n = len(prediction)
-    columns = [prediction, *(values.astype(str) for values in z.values())]
-    codes = [np.unique(c, axis=0, return_inverse=True)[1].reshape(n) for c in columns]
-    sizes = [
-        np.unique(np.column_stack(rows), axis=0, return_counts=True)[1]
-        for rows in (codes[:1], codes[1:], codes)
-    ]
+    columns = [v.astype(str) if v.dtype == object else v for v in z.values()]
+    predictions, *attributes = (
+        np.unique(column, axis=0, return_inverse=True)[1].reshape(n)
+        for column in (prediction, *columns)
+    )
+    attribute = functools.reduce(_joint_codes, attributes)
+    sizes = [np.bincount(c) for c in (predictions, attribute, _joint_codes(predictions, attribute))]
     copies = n - len(sizes[2])
     pairs_of_prediction, pairs_of_attributes = (float(c @ (c - 1)) / 2 for c in sizes[:2])
     by_chance = 0.0
@@ -386,6 +388,11 @@ def _warn_of_copies(prediction: NDArray[Any], z: Mapping[str, NDArray[Any]]) -> 
             UserWarning,
             stacklevel=3,
         )
+
+
+def _joint_codes(first: NDArray[Any], second: NDArray[Any]) -> NDArray[Any]:
+    """Return a code ``(n,)`` for each combination of two codes."""
+    return np.unique(first * (second.max() + 1) + second, return_inverse=True)[1]
 
 
 class Held(NamedTuple):
