@@ -123,6 +123,7 @@ def test_several_protected_columns_with_weights_and_a_condition(
     assert "age \\| worse=no: HGR-KB(2, 3) at most 0.9" in card
     said = command("fair", "d.csv", *options, "--intersections", "--force").out
     assert "of age x generation and the prediction went from" in said
+    assert "note: small levels of age x generation are pooled" in said
     assert "of age and the prediction" not in said
     said = command("fair", "d.csv", *options, "--weights", "worse", "--force")
     assert "column 'worse' of weights holds text" in said.err

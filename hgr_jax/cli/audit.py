@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import dataclasses
 import textwrap
-import warnings
 from collections.abc import Sequence
 from pathlib import Path
 
@@ -14,7 +13,7 @@ from numpy.typing import NDArray
 from hgr_jax._optional import require
 from hgr_jax.cli.inputs import check_numbers, rows_left_out, usable_rows
 from hgr_jax.cli.options import AuditOptions
-from hgr_jax.cli.outputs import print_messages, show_step
+from hgr_jax.cli.outputs import print_messages, show_step, warnings_as_notes
 from hgr_jax.fairness import HGR, KB, SK, Certificate, DemographicParity, Penalty, certify
 from hgr_jax.fairness.data import pool_small_levels
 from hgr_jax.fairness.report import score_of
@@ -37,14 +36,13 @@ def report_audit(path: Path, options: AuditOptions, reading: Reading) -> bool:
     numeric = [options.prediction, *options.protected]
     check_numbers(usable, numeric, needed=numeric)
     prediction, notes = _read_predictions(usable, options.prediction)
-    with warnings.catch_warnings(record=True) as caught, show_step("bounding"):
-        warnings.simplefilter("always")
+    with warnings_as_notes(), show_step("bounding"):
         certificates = _audited(usable, prediction, options)
 
     print(f"{usable.source}: {usable.rows:,} rows{rows_left_out(frame, usable)}")
     print_messages("skipped", frame.skipped)
     print_messages("note", frame.notes)
-    for note in (*notes, *(str(warning.message) for warning in caught)):
+    for note in notes:
         print(f"note: {printable(note)}")
     if options.target is not None:
         _print_score(usable, prediction, options.target)

@@ -28,7 +28,13 @@ from hgr_jax.cli.inputs import (
     with_missing_level,
 )
 from hgr_jax.cli.options import FairOptions
-from hgr_jax.cli.outputs import FAIR_FILES, print_messages, save_picture, show_step
+from hgr_jax.cli.outputs import (
+    FAIR_FILES,
+    print_messages,
+    save_picture,
+    show_step,
+    warnings_as_notes,
+)
 from hgr_jax.datasets import load_diabetes
 from hgr_jax.fairness import (
     HGR,
@@ -112,7 +118,8 @@ def report_training(path: Path, options: FairOptions, reading: Reading, folder: 
     print_messages("note", notes)
     print(f"{kind} of {target}, protected {protected}, {len(inputs.names)} inputs")
     print(f"{len(train.y)} training rows, {len(test.y)} validation rows", flush=True)
-    before, after = train_both(train, options, folder)
+    with warnings_as_notes():
+        before, after = train_both(train, options, folder)
     comparisons = _print_comparison(before, after, train, test, options)
 
     description = _description(after, data, options) | {
@@ -380,7 +387,7 @@ def _print_comparison(
 ) -> dict[str, FairnessReport]:
     """Print the comparison of two models, and return those on validation rows by attribute."""
     parts = {"training": train, "validation": test}
-    with show_step("measuring both models"):
+    with warnings_as_notes(), show_step("measuring both models"):
         try:
             reports = {part: compare(before, after, rows, options) for part, rows in parts.items()}
         except ValueError as error:  # of groups with too few rows

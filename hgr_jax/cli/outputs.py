@@ -7,6 +7,7 @@ import io
 import itertools
 import os
 import sys
+import warnings
 import webbrowser
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
@@ -145,3 +146,13 @@ def open_in_browser(page: Path) -> None:
 def escape_formula(name: str) -> str:
     """Put a quote before a name that a spreadsheet would evaluate as a formula."""
     return f"'{name}" if name.startswith(("=", "+", "-", "@", "\t", "\r")) else name
+
+
+@contextlib.contextmanager
+def warnings_as_notes() -> Iterator[None]:
+    """Print what the package warns of in the meantime, each once, as notes."""
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always", UserWarning)
+        yield
+    for text in dict.fromkeys(str(warning.message) for warning in caught):
+        print(f"note: {printable(text)}", flush=True)
