@@ -69,7 +69,7 @@ def test_a_fork_after_jax_ran_is_an_error() -> None:
             lambda: permutation_test(hgr_jax.kb, a[:, 0], b, key=key),
             lambda: FairMLPRegressor(steps=1).fit(a, b, protected=a[:, 0]),
             lambda: model.predict(a),
-            lambda: report(b, None, b, b),
+            lambda: report(b, None, b, a[:, 0]),
             lambda: in_child(lambda: hgr_jax.kb(a[:, 0], b)),
         )
         print(f"{hgr_jax.kb(a[:, 0], b):.2f}")  # nothing is lost where it was forked

@@ -46,7 +46,7 @@ COPIED_ROWS, COPIED_SHARE = 5, 0.01
 CHANCE_FACTOR = 3
 """Smallest ratio of these rows to those that few digits make."""
 
-MOST_COPIES = 3
+MOST_REPEATED = 3
 """Largest number of rows for a prediction, on average, of predictions that may be copied."""
 
 MOST_LEVELS = 20
@@ -379,7 +379,7 @@ def _warn_of_copies(prediction: NDArray[Any], z: Mapping[str, NDArray[Any]]) -> 
     by_chance = 0.0
     if (np.round(prediction, 4) == prediction).all():
         by_chance = pairs_of_prediction * pairs_of_attributes / max(n * (n - 1) / 2, 1)
-    varied = len(sizes[0]) > n / MOST_COPIES
+    varied = len(sizes[0]) > n / MOST_REPEATED
     if varied and copies >= max(COPIED_ROWS, COPIED_SHARE * n, CHANCE_FACTOR * by_chance):
         warnings.warn(
             f"{copies:,} of {n:,} rows repeat the prediction and the attributes of another row: if"
