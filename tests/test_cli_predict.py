@@ -193,10 +193,14 @@ def test_a_model_of_a_data_frame_predicts_for_files(
     x.loc[3, ["kind", "size"]] = None
     model = FairMLPRegressor(**SETTINGS, missing="level").fit(x, table["outcome"])
     model.save("model.npz")
-    x[["day", "size", "age", "kind"]].to_csv("t.csv", index=False)
+    x[["day", "size", "age", "kind"]].replace(x.age[5], np.inf).to_csv("t.csv", index=False)
     found, err = predict("model.npz", "t.csv")
-    assert err == ""
-    np.testing.assert_allclose(found["prediction"], model.predict(x), rtol=1e-7)
+    assert err == "note: 1 row(s) lack an input and have no prediction\n"  # age was never missing
+    there = np.arange(ROWS) != 5
+    np.testing.assert_allclose(found["prediction"][there], model.predict(x)[there], rtol=1e-7)
+    x.replace(x["size"][7], np.inf).to_csv("t.csv", index=False)
+    expected = model.predict(x.replace(x["size"][7], np.nan))
+    np.testing.assert_allclose(predict("model.npz", "t.csv")[0]["prediction"], expected, rtol=1e-7)
 
 
 def test_streams_are_written_to(trained: Path, command: Command) -> None:

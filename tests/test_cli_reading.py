@@ -71,7 +71,6 @@ def test_the_commands_read_what_scan_reads(folder: Path, table: pd.DataFrame, ru
     assert "days since 2013-01-01" in done
     assert "39 rows; 1 of 40 have a missing or infinite value and are left out: in " in done
     described = json.loads(Path("hgr-jax-fair/model.json").read_text())
-    assert "screened" in described["inputs"]
     assert "days since 2013-01-01" in described["notes"]["screened"]
     done = run("pair", "t.csv", "screened", "bail", *SMALL)
     assert "screened and bail: 39 rows, 1 with a missing" in done

@@ -102,6 +102,12 @@ class TestInputs:
             model.predict(X.assign(job="king"))
         with pytest.raises(ValueError, match=r"column .age. of X holds text.* trained on numbers"):
             model.predict(X.assign(age="old"))
+        day = pd.Timestamp("2024-01-05")
+        with pytest.raises(ValueError, match=r"'age' of X holds dates, .* trained on numbers"):
+            model.predict(X.assign(age=day))
+        dated = regressor().fit(X.assign(age=day + pd.to_timedelta(X.age, "D")), Y, protected="sex")
+        with pytest.raises(ValueError, match=r"'age' of X holds numbers, .* trained on dates"):
+            dated.predict(X)
         with pytest.raises(ValueError, match=r"'sex' of X holds numbers.* trained on text \(f, m"):
             model.predict(X.assign(sex=1.0))
         with (

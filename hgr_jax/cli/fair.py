@@ -118,8 +118,7 @@ def report_training(path: Path, options: FairOptions, reading: Reading, folder: 
     print_messages("note", notes)
     print(f"{kind} of {target}, protected {protected}, {len(inputs.names)} inputs")
     print(f"{len(train.y)} training rows, {len(test.y)} validation rows", flush=True)
-    with warnings_as_notes():
-        before, after = train_both(train, options, folder)
+    before, after = train_both(train, options, folder)
     comparisons = _print_comparison(before, after, train, test, options)
 
     description = _description(after, data, options) | {
@@ -271,6 +270,7 @@ def _inputs_of(data: TrainingData) -> Inputs:
         raise TableError(f"{error} --drop leaves a column out.") from error
 
 
+@warnings_as_notes()
 def train_both(train: TrainingData, options: FairOptions, folder: Path) -> tuple[Any, Any]:
     """Train a model without the constraint, and one with it.
 
@@ -456,7 +456,6 @@ def _description(model: Any, data: TrainingData, options: FairOptions) -> dict[s
     return {
         "version": __version__,
         "class": type(model).__name__,
-        "inputs": model.described()["inputs"],
         "target_levels": np.unique(data.y).tolist() if has_two_classes(data.y) else None,
         "settings": dataclasses.asdict(options),
         "certificates": [dataclasses.asdict(found) for found in certificates_of(model)],

@@ -86,9 +86,14 @@ def rows_left_out(frame: Frame, usable: Frame) -> str:
 
 
 def as_data_frame(frame: Frame) -> Any:
-    """Return a table as a data frame of pandas in which texts are categories, as they were read."""
-    texts = [name for name in frame.columns if frame.is_text(name)]
-    return frame.to_frame().astype(dict.fromkeys(texts, "category"))
+    """Return a data frame of pandas: texts are categories, as they were read, infinity missing."""
+    columns = {
+        name: np.where(np.isfinite(column), column, np.nan) if column.dtype.kind == "f" else column
+        for name, column in frame.columns.items()
+    }
+    texts = [name for name in columns if frame.is_text(name)]
+    table = dataclasses.replace(frame, columns=columns).to_frame()
+    return table.astype(dict.fromkeys(texts, "category"))
 
 
 def shown(value: Any) -> str:

@@ -148,8 +148,8 @@ def _rows_without_input(
 def _predicted_rows(fitted: Any, inputs: Any, complete: NDArray[np.bool_]) -> Any:
     """Return a data frame of predictions, and of a classifier's class probabilities."""
     classes = getattr(fitted, "classes_", ())
-    empty = np.full(len(complete), None if len(classes) else np.nan)
-    predicted, probabilities = empty, np.full((len(complete), len(classes)), np.nan)
+    predicted = np.full(len(complete), None if len(classes) else np.nan)
+    probabilities = np.full((len(complete), len(classes)), np.nan)
     if complete.any():
         predicted[complete] = fitted.predict(inputs)
         if len(classes):

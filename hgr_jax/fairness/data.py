@@ -20,7 +20,7 @@ from hgr_jax._checks import check_fraction
 from hgr_jax._forks import refuse_forked
 from hgr_jax._optional import require
 from hgr_jax._texts import first_names, near_matches
-from hgr_jax.fairness.columns import Masks, column_names
+from hgr_jax.fairness.columns import Inputs, Masks, column_names
 from hgr_jax.fairness.penalties import UNNAMED, Penalty, check_distinct_penalties
 from hgr_jax.fairness.statistics import NAMED_STATISTICS, name_of
 from hgr_jax.tables.columns import is_null, read_variable
@@ -152,6 +152,13 @@ class TrainingData:
             stacklevel=3,
         )
         return self.take(np.flatnonzero(~left_out))._with_one_condition()
+
+    @classmethod
+    def complete_inputs(cls, inputs: Inputs, x: Any) -> NDArray[np.float64]:
+        """Return a data frame as inputs; raise for missing values."""
+        encoded, lacking = inputs.encode(x)
+        cls(encoded, None, {}).complete("raise", lacking)
+        return encoded
 
     def with_missing_levels(self) -> Self:
         """Return the data with a level in place of the missing texts of attributes."""

@@ -465,8 +465,7 @@ class FairMLP(base.BaseEstimator, abc.ABC):  # type: ignore[misc,name-defined]
         if self.inputs_ is not None and column_names(X):
             named = _with_text_names(X)
             validation.validate_data(self, named, reset=False, skip_check_array=True)
-            x, lacking = self.inputs_.encode(X)
-            TrainingData(x, None, {}).complete("raise", lacking)
+            x = TrainingData.complete_inputs(self.inputs_, X)
         else:
             with np.errstate(invalid="ignore"):
                 x = validation.validate_data(self, X, reset=False, dtype=np.float64)

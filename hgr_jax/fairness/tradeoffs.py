@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import functools
 import warnings
 from collections.abc import Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
@@ -202,7 +203,8 @@ def frontier(
     x = train.x, test.x
     if models is None and column_names(X):
         inputs = Inputs.learn(X, "raise")
-        x = _encoded(inputs, train), _encoded(inputs, test)
+        encode = functools.partial(TrainingData.complete_inputs, inputs)
+        x = encode(train.x), encode(test.x)
     labels = np.asarray(train.y)
     if models is None:
         models = _default_models(len(np.unique(labels)) == 2, random_state)
@@ -235,13 +237,6 @@ def frontier(
             advance(1)
     best = tuple(dataclasses.replace(each, best=_is_best(each, found)) for each in found)
     return Frontier(best, score_name, penalties[0].statistic.title, tuple(data.z), len(prediction))
-
-
-def _encoded(inputs: Inputs, rows: TrainingData) -> NDArray[np.float64]:
-    """Return inputs as numbers; raise for missing values."""
-    x, lacking = inputs.encode(rows.x)
-    TrainingData(x, None, {}).complete("raise", lacking)
-    return x
 
 
 def _settings(

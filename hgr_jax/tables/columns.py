@@ -102,19 +102,14 @@ class Frame:
         columns = {name: column[rows] for name, column in self.columns.items()}
         return dataclasses.replace(self, columns=columns)
 
-    def first_dates(self) -> dict[str, str]:
-        """Return the first date of each column of dates, as text."""
-        return {
-            name: str(np.nanmin(column)).removesuffix("T00:00:00")
-            for name, column in self.columns.items()
-            if column.dtype.kind == "M" and not np.isnat(column).all()
-        }
-
     def in_days(self) -> Frame:
         """Return the table with dates as days since the first date of their column."""
         notes, columns = dict(self.notes), dict(self.columns)
-        for name, first in self.first_dates().items():
-            columns[name] = as_numbers_in_days(columns[name])
+        for name, column in self.columns.items():
+            if column.dtype.kind != "M" or np.isnat(column).all():
+                continue
+            columns[name] = as_numbers_in_days(column)
+            first = str(np.nanmin(column)).removesuffix("T00:00:00")
             notes[name] = "; ".join(filter(None, [notes.get(name), f"days since {first}"]))
         return dataclasses.replace(self, columns=columns, notes=notes)
 
