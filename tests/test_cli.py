@@ -85,6 +85,7 @@ def test_demo(tmp_path: Path) -> None:
     assert "holds on training rows" in training
     assert "holds on validation rows" in training
     said = " ".join(training.split())
+    assert re.search(r"from 0\.\d\d to 0\.\d\d, and R2 from 0\.\d\d to 0\.\d\d threshold", said)
     assert "bmi and the prediction in the population: at most 0.5 (upper bound" in said
     assert "P(a model is returned and breaks its threshold) <= 1 - level = 0.05" in said
     assert "HGR-KB(2, 2) of bmi and the prediction in the population" in training

@@ -422,13 +422,13 @@ def verdict(reports: Mapping[str, FairnessReport], options: FairOptions) -> str:
         by = "" if holds else f", {value - options.threshold:.4f} above"
         outcomes.append(f"{'holds' if holds else 'does not hold'} on {part} rows ({value:.4f}{by})")
     test = reports["validation"]
-    quality, protected = next(iter(test.figures["before"])), printable(test.name)
+    protected = printable(test.name)
     (was, now), (of_was, of_now) = (
-        [test.figures[model][name] for model in ("before", "after")] for name in (measured, quality)
+        [test.figures[model][name] for model in ("before", "after")] for name in (measured, "score")
     )
     conclusion = (
         f"on validation rows, {options.measure} of {protected} and the"
-        f" prediction went from {was:.2f} to {now:.2f}, and {quality} from {of_was:.2f} to"
+        f" prediction went from {was:.2f} to {now:.2f}, and {test.score_name} from {of_was:.2f} to"
         f" {of_now:.2f}\nthreshold {options.threshold:g} of {options.measure}:"
         f" {', '.join(outcomes)}\n"
     )
