@@ -4,13 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-import jax
 import jax.numpy as jnp
-import numpy as np
 from jax import Array, lax
 from numpy.typing import ArrayLike
 
-from hgr_jax._arrays import as_dtype, is_traced
+from hgr_jax._arrays import as_dtype, is_traced, scalar_of
 from hgr_jax._checks import as_host_pair, as_pair, as_real_array
 from hgr_jax.core.host.correlations import pearson_of, spearman_of
 from hgr_jax.core.numerics import fill_padding, row_mean, safe_divide, standardise
@@ -44,7 +42,7 @@ def pearson(a: ArrayLike, b: ArrayLike) -> Array:
     """
     host = as_host_pair(a, b)
     if host is not None:  # NumPy takes less time than it takes to call a compiled program
-        return jax.device_put(np.asarray(pearson_of(*host), host[0].dtype))
+        return scalar_of(pearson_of(*host), host[0].dtype)
     return _pearson(*as_pair(a, b, max_ndim=1))
 
 
@@ -90,7 +88,7 @@ def spearman(a: ArrayLike, b: ArrayLike) -> Array:
     """
     host = as_host_pair(a, b)
     if host is not None:  # NumPy sorts in less time than XLA
-        return jax.device_put(np.asarray(spearman_of(*host), host[0].dtype))
+        return scalar_of(spearman_of(*host), host[0].dtype)
     return _spearman(*as_pair(a, b, max_ndim=1))
 
 

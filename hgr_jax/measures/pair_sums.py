@@ -17,6 +17,7 @@ from jax import Array, lax
 from jax.typing import DTypeLike
 from numpy.typing import ArrayLike
 
+from hgr_jax._arrays import scalar_of
 from hgr_jax._checks import (
     as_host_pair,
     as_pair,
@@ -116,7 +117,7 @@ def distance_correlation(
             _check_enough_rows(host[0], unbiased)
             value = distance_correlation_of(*host, unbiased=bool(unbiased))
             if value is not None:
-                return jax.device_put(np.asarray(value, host[0].dtype))
+                return scalar_of(value, host[0].dtype)
     a, b = _as_enough_rows(a, b, unbiased)
     one_each = all(x.size == x.shape[0] for x in (a, b))
     if algorithm == "sort" and not one_each:

@@ -25,11 +25,21 @@ MAX_ENTRIES = 2**16
 def pearson_of(a: Floats, b: Floats) -> float:
     """Return Pearson's correlation of ``a`` and ``b (n,)``; 0 for a constant, NaN for NaN."""
     with np.errstate(invalid="ignore", over="ignore"):
-        x, y = _shifted_and_scaled(a), _shifted_and_scaled(b)
-        x -= x.mean()
-        y -= y.mean()
-        product, size = _inner(x, y), math.sqrt(_inner(x, x)) * math.sqrt(_inner(y, y))
+        (x, xx), (y, yy) = _centred(a), _centred(b)
+        product, size = _inner(x, y), math.sqrt(xx) * math.sqrt(yy)
     return 0.0 if size == 0 else float(min(max(product / size, -1), 1))
+
+
+def _centred(x: Floats) -> tuple[Floats, float]:
+    """Return ``x (n,)`` less its mean, and its sum of squares, in units where these are safe."""
+    centred = np.subtract(x, x[0], dtype=np.float64)
+    centred -= centred.mean()
+    squares = _inner(centred, centred)
+    if not 1e-200 < squares < 1e200:
+        centred = _shifted_and_scaled(x)
+        centred -= centred.mean()
+        squares = _inner(centred, centred)
+    return centred, squares
 
 
 def spearman_of(a: Floats, b: Floats) -> float:
@@ -130,8 +140,9 @@ def _products_of_distances(a: Floats, b: Floats, by_b: Integers) -> float:
     that the sums over the rows that come first are cumulative sums over the left half.
     """
     rows = len(a)
-    levels = max(0, (rows // MAX_BLOCK_ROWS).bit_length())
-    levels = 0 if rows <= FEW_ROWS else levels
+    if rows <= FEW_ROWS:
+        return 2 * _products_in_blocks(a, b, rows)[1]
+    levels = (rows // MAX_BLOCK_ROWS).bit_length()
     smallest = -(-rows >> levels)
     filled = smallest << levels  # padding comes last in both orders
     listed = np.concatenate([by_b, np.arange(rows, filled)])
@@ -175,8 +186,10 @@ def _products_in_blocks(a: Floats, b: Floats, size: int) -> tuple[float, float]:
     for start in range(0, len(a), step):
         x, y = a[start : start + step], b[start : start + step]
         whole = len(x) - len(x) % size
-        for part in (slice(0, whole), slice(whole, len(x))):
-            of_x, of_y = (z[part].reshape(-1, min(size, len(z[part]) or 1)) for z in (x, y))
+        for part, width in ((slice(0, whole), size), (slice(whole, len(x)), len(x) - whole)):
+            if width == 0:
+                continue
+            of_x, of_y = (z[part].reshape(-1, width) for z in (x, y))
             both = of_x[:, :, None] - of_x[:, None, :]
             both *= of_y[:, :, None] - of_y[:, None, :]
             products += float(both.sum()) / 2
