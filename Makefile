@@ -4,6 +4,8 @@
 PYTHON ?= python3
 VENV ?= .venv
 BIN := $(VENV)/bin
+# Without the compiled code of modules each process of the tests starts half a second later.
+unexport PYTHONDONTWRITEBYTECODE
 
 .PHONY: help demo test test-all test-core test-oldest run-oldest release-check lint check docs gallery bench paper clean
 

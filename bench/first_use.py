@@ -55,6 +55,9 @@ STARTS = {
     "hgr-jax --help": ("-m", "hgr_jax.cli", "--help"),
 }
 
+ENVIRONMENT = {k: v for k, v in os.environ.items() if k != "PYTHONDONTWRITEBYTECODE"}
+"""Of a user, whose Python keeps the compiled code of modules."""
+
 TIMED_OUT = 124
 """What ``timeout`` of GNU coreutils ends with."""
 
@@ -72,7 +75,7 @@ def cost_of(command: Sequence[str], folder: Path) -> Cost:
     """Run a process to its end, in a folder; infinite if it ran out of time."""
     with (folder / "log").open("w") as log:
         start = time.perf_counter()
-        process = subprocess.Popen(command, cwd=folder, stdout=log, stderr=log)
+        process = subprocess.Popen(command, cwd=folder, stdout=log, stderr=log, env=ENVIRONMENT)
         _, status, used = os.wait4(process.pid, 0)
         wall = time.perf_counter() - start
         process.returncode = os.waitstatus_to_exitcode(status)
