@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 import functools
-from typing import Any
 
 import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
-from jax.test_util import check_grads
+from derivative_support import check_derivatives
 
 import hgr_jax
 from bench.data import awkward_pair
@@ -17,12 +16,6 @@ from hgr_jax.core import rows as row_sums
 from hgr_jax.core.solvers import SOLVERS
 
 POINTS = np.linspace(-1.5, 1.5, 5)
-
-
-def check(function: Any, arguments: tuple[jax.Array, ...], order: int = 2) -> None:
-    """Against finite differences and each other; compiled, which eager derivatives never are."""
-    compiled = jax.jit(function)
-    check_grads(compiled, arguments, order, modes=["fwd", "rev"], atol=1e-4, rtol=1e-4)
 
 
 every_order = pytest.mark.parametrize("order", [1, pytest.param(2, marks=pytest.mark.slow)])
@@ -46,7 +39,7 @@ def data(rng: np.random.Generator) -> tuple[jax.Array, jax.Array, jax.Array]:
     [(SOLVERS[0], 2), (SOLVERS[1], 1), pytest.param(SOLVERS[1], 2, marks=pytest.mark.slow)],
 )
 def test_value(solver: str, order: int, data: tuple[jax.Array, ...]) -> None:
-    check(lambda a, b, w: hgr_jax.kb(a, b, 3, 2, weights=w, solver=solver), data, order=order)
+    check_derivatives(lambda a, b, w: hgr_jax.kb(a, b, 3, 2, weights=w, solver=solver), data, order)
 
 
 @every_order
@@ -56,7 +49,7 @@ def test_fit(solver: str, order: int, data: tuple[jax.Array, ...]) -> None:
         points = jnp.asarray(POINTS)
         return fit.alpha, fit.beta, fit.f.intercept, fit.f(points), fit.g(points), fit.f(a)
 
-    check(everything, data, order=order)
+    check_derivatives(everything, data, order)
 
 
 def test_both_solvers_have_the_same_derivatives(data: tuple[jax.Array, ...]) -> None:
@@ -73,9 +66,9 @@ def test_sk(order: int, data: tuple[jax.Array, ...]) -> None:
         fit = hgr_jax.sk_fit(a, b, 3, weights=w)
         return fit.correlation, fit.alpha, fit.beta, fit.f(jnp.asarray(POINTS))
 
-    check(lambda a, b, w: hgr_jax.sk(a, b, 3, weights=w), data, order=order)
+    check_derivatives(lambda a, b, w: hgr_jax.sk(a, b, 3, weights=w), data, order)
     for a, b in ((data[0], data[1]), (data[1], data[0])):
-        check(fitted, (a, b, data[2]), order=order)
+        check_derivatives(fitted, (a, b, data[2]), order)
 
 
 @every_order
@@ -85,10 +78,10 @@ def test_several_variables_and_callables(order: int, data: tuple[jax.Array, ...]
     def fourier(x: jax.Array) -> jax.Array:
         return jnp.stack([jnp.sin(x), jnp.cos(x), jnp.sin(2 * x)], axis=1)
 
-    check(lambda x, b: hgr_jax.kb(x, b, 2, 2), (jnp.stack([a, w], axis=1), b), order=order)
-    check(lambda a, b, w: hgr_jax.kb(a, b, fourier, 2, weights=w), data, order=order)
-    check(lambda a, b: hgr_jax.sk(a, b, fourier), (a, b), order=order)
-    check(lambda a, b: hgr_jax.kb_fit(a, b, fourier, 2).alpha, (a, b), order=order)
+    check_derivatives(lambda x, b: hgr_jax.kb(x, b, 2, 2), (jnp.stack([a, w], axis=1), b), order)
+    check_derivatives(lambda a, b, w: hgr_jax.kb(a, b, fourier, 2, weights=w), data, order)
+    check_derivatives(lambda a, b: hgr_jax.sk(a, b, fourier), (a, b), order)
+    check_derivatives(lambda a, b: hgr_jax.kb_fit(a, b, fourier, 2).alpha, (a, b), order)
 
 
 @every_order
@@ -98,8 +91,8 @@ def test_over_blocks_of_rows(
     monkeypatch.setattr(row_sums, "WHOLE_ROWS", 16)
     monkeypatch.setattr(row_sums, "BLOCK_ROWS", 9)
     jax.clear_caches()
-    check(lambda a, b: hgr_jax.kb(a, b, 2, 2), data[:2], order=order)
-    check(lambda a, b, w: hgr_jax.kb_fit(a, b, 2, 2, weights=w).alpha, data, order=order)
+    check_derivatives(lambda a, b: hgr_jax.kb(a, b, 2, 2), data[:2], order)
+    check_derivatives(lambda a, b, w: hgr_jax.kb_fit(a, b, 2, 2, weights=w).alpha, data, order)
     blocked = hgr_jax.kb(*data[:2], 4, 3)
     monkeypatch.undo()
     jax.clear_caches()

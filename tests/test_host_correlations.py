@@ -1,4 +1,4 @@
-"""Correlations on the host: the values of compiled programs, and of other packages."""
+"""Correlations on the host: the values of compiled programs, and of their definitions."""
 
 from __future__ import annotations
 
@@ -9,6 +9,7 @@ import jax
 import numpy as np
 import pytest
 import scipy.stats
+from pair_sums_support import dense_dcor
 
 import hgr_jax
 
@@ -18,6 +19,7 @@ MEASURES: dict[str, Callable[..., Any]] = {
     "distance_correlation": hgr_jax.distance_correlation,
     "unbiased": lambda a, b: hgr_jax.distance_correlation(a, b, unbiased=True),
 }
+COMPILED = {name: jax.jit(measure) for name, measure in MEASURES.items()}
 
 
 def pair(rows: int, kind: str) -> tuple[np.ndarray, np.ndarray]:
@@ -30,24 +32,23 @@ def pair(rows: int, kind: str) -> tuple[np.ndarray, np.ndarray]:
 
 
 @pytest.mark.parametrize("kind", ["plain", "ties", "shifted"])
-@pytest.mark.parametrize("rows", [4, 5, 16, 255, 256, 257, 300, 1025])
+@pytest.mark.parametrize("rows", [4, 16, 256, 257, 1025])
 def test_values_on_the_host_are_those_of_compiled_programs(rows: int, kind: str) -> None:
     with jax.enable_x64(True):
         a, b = pair(rows, kind)
         for name, measure in MEASURES.items():
             # Differences of the compiled sums of all pairs leave some 1e-8 of a root near 0.
-            assert measure(a, b) == pytest.approx(float(jax.jit(measure)(a, b)), abs=3e-8), name
+            assert measure(a, b) == pytest.approx(float(COMPILED[name](a, b)), abs=3e-8), name
 
 
-@pytest.mark.parametrize("rows", [3, 100, 5000])
-def test_values_are_those_of_scipy_and_dcor(rows: int) -> None:
-    dcor = pytest.importorskip("dcor")
+@pytest.mark.parametrize("rows", [3, 100, 2000])
+def test_values_are_those_of_numpy_and_scipy(rows: int) -> None:
     with jax.enable_x64(True):
         a, b = pair(rows, "ties")
         assert hgr_jax.pearson(a, b) == pytest.approx(np.corrcoef(a, b)[0, 1], abs=1e-12)
         assert hgr_jax.spearman(a, b) == pytest.approx(scipy.stats.spearmanr(a, b).statistic)
         value = hgr_jax.distance_correlation(a, b)
-        assert value == pytest.approx(dcor.distance_correlation(a, b), abs=1e-10)
+        assert value == pytest.approx(np.sqrt(dense_dcor(a, b)), abs=1e-10)
 
 
 @pytest.mark.parametrize("name", MEASURES)

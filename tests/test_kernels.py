@@ -8,9 +8,9 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
+from derivative_support import check_derivatives
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from jax.test_util import check_grads
 from scipy.interpolate import BSpline
 from sklearn.preprocessing import PolynomialFeatures
 
@@ -87,10 +87,9 @@ class TestMeasures:
 
     @pytest.mark.usefixtures("x64")
     def test_derivatives(self, rng: np.random.Generator) -> None:
-        x = jnp.asarray(rng.uniform(-2, 4, 30))
-        y = jnp.abs(x) + jnp.asarray(rng.standard_normal(30)) / 3
-        value = jax.jit(lambda x: hgr_jax.kb(x, y, splines(KEYPOINTS), 2))
-        check_grads(value, (x,), 1, modes=["fwd", "rev"], atol=1e-4, rtol=1e-4)
+        x = rng.uniform(-2, 4, 30)
+        y = np.abs(x) + rng.standard_normal(30) / 3
+        check_derivatives(lambda x: hgr_jax.kb(x, y, splines(KEYPOINTS), 2), (x,))
 
     def test_wherever_a_degree_is(self, rng: np.random.Generator) -> None:
         x = rng.uniform(-2, 4, 200).astype(np.float32)

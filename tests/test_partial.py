@@ -12,7 +12,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
-from jax.test_util import check_grads
+from derivative_support import check_derivatives
 from partial_support import ROWS, monomials, some_data
 
 import hgr_jax
@@ -106,8 +106,7 @@ def test_derivatives_of_kb(order: int) -> None:
     def value(a: jax.Array, b: jax.Array, c: jax.Array, w: jax.Array) -> jax.Array:
         return hgr_jax.kb(a, b, 2, 2, given=c, given_degree=2, weights=w)
 
-    data = tuple(map(jnp.asarray, some_data(40)))
-    check_grads(jax.jit(value), data, order, modes=["fwd", "rev"], atol=1e-4, rtol=1e-4)
+    check_derivatives(value, some_data(40), order)
 
 
 @pytest.mark.usefixtures("x64")
@@ -319,8 +318,7 @@ def test_derivatives_of_fits(name: str) -> None:
         found = fit.f(x, given=x**2), fit.g(b[:5], given=c[:5])
         return (*found, fit.standard_error) if name == "kb_fit" else (*found, fit.predict(x, x))
 
-    data = tuple(map(jnp.asarray, some_data(40)))
-    check_grads(jax.jit(everything), data, 1, modes=["fwd", "rev"], atol=1e-4, rtol=1e-4)
+    check_derivatives(everything, some_data(40))
 
 
 def test_fits_of_degenerate_data() -> None:

@@ -9,7 +9,7 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 import scipy.linalg
-from jax.test_util import check_grads
+from derivative_support import check_derivatives
 from partial_support import ROWS, monomials, some_data
 
 import hgr_jax
@@ -139,8 +139,7 @@ def test_derivatives() -> None:
         return smooth, fit.f(a[:5])
 
     a, b, _, w = map(jnp.asarray, some_data(40))
-    data = a, b, w, jnp.asarray(0.1)
-    check_grads(jax.jit(value), data, 1, modes=["fwd", "rev"], atol=1e-4, rtol=1e-4)
+    check_derivatives(value, (a, b, w, 0.1))
     slopes = jax.jit(jax.grad(lambda *x: value(*x)[0], (0, 3)))(a, b, w, jnp.zeros(()))
     assert all(np.isfinite(slope).all() for slope in slopes)
 

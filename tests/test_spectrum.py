@@ -3,17 +3,16 @@
 from __future__ import annotations
 
 import functools
-from collections.abc import Callable
 from typing import Any
 
 import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
+from derivative_support import check_derivatives
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from hypothesis.extra import numpy as hnp
-from jax.test_util import check_grads
 
 import hgr_jax
 from bench import reference
@@ -68,15 +67,10 @@ def test_several_variables_on_both_sides(rng: np.random.Generator) -> None:
 
 @pytest.mark.usefixtures("x64")
 class TestDerivatives:
-    @staticmethod
-    def check(function: Callable[..., Any], arguments: Any, order: int = 2) -> None:
-        compiled = jax.jit(function)
-        check_grads(compiled, arguments, order, modes=["fwd", "rev"], atol=1e-4, rtol=1e-4)
-
     @pytest.mark.parametrize("order", [1, pytest.param(2, marks=pytest.mark.slow)])
     @pytest.mark.parametrize("measure", [hgr_jax.spectrum, hgr_jax.total])
     def test_values(self, measure: Any, order: int, data: Triple) -> None:
-        self.check(lambda a, b, w: measure(a, b, 3, 2, weights=w), data, order)
+        check_derivatives(lambda a, b, w: measure(a, b, 3, 2, weights=w), data, order)
 
     @pytest.mark.slow
     def test_fit(self, data: Triple) -> None:
@@ -85,7 +79,7 @@ class TestDerivatives:
             x = jnp.linspace(-1.0, 1.0, 5)
             return fit.f(x), fit.g(x), fit.predict(x), fit.total, fit.mutual_information
 
-        self.check(everything, data, order=1)
+        check_derivatives(everything, data)
 
     def test_transformations_compose(self, data: Triple) -> None:
         a, b = (x.reshape(2, 20) for x in data[:2])
