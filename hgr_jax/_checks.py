@@ -216,12 +216,12 @@ def check_weights(weights: NDArray[Any]) -> None:
         raise ValueError("weights must be finite and not negative, and not all 0.")
 
 
-def as_given(given: Any, rows: int, dtype: DTypeLike, *, warn: bool = True) -> Array | None:
+def as_given(given: Any, rows: int, dtype: DTypeLike) -> Array | None:
     """Return the conditioning variables, ``(n,)`` or ``(n, p)``, or None."""
     if given is None:
         return None
     try:
-        array = as_real_array("given", given, warn=warn)
+        array = as_real_array("given", given)
     except TypeError as error:
         raise TypeError(f"{error} scan and independence_test take text as given.") from None
     if array.shape[0] != rows:

@@ -104,16 +104,21 @@ def grouped(messages: Mapping[str, str]) -> dict[str, tuple[str, ...]]:
 _VARYING = re.compile(r"'[^']*'|-?\d[\d.,]*(?:e[+-]?\d+)?")
 
 
-def first_names(names: Sequence[str], longest: int, most: int = 4) -> str:
+NAMES_SHOWN = 4
+"""Number of names of a long list that a message has."""
+
+
+def first_names(names: Sequence[str], longest: int) -> str:
     """Return the first names, shortened, and how many more there are.
 
     Example:
       >>> from hgr_jax._texts import first_names
-      >>> first_names(["a", "b", "c"], 20, most=2)
-      'a, b and 1 more'
+      >>> first_names(["a", "b", "c", "d", "e"], 20)
+      'a, b, c, d and 1 more'
     """
-    shown = [shortened(name, longest, "...") for name in names[:most]]
-    more = f" and {len(names) - most:,} more" if len(names) > most else ""
+    shown = [shortened(name, longest, "...") for name in names[:NAMES_SHOWN]]
+    left = len(names) - NAMES_SHOWN
+    more = f" and {left:,} more" if left > 0 else ""
     return ", ".join(shown) + more
 
 

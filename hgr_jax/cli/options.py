@@ -450,15 +450,13 @@ def command_parser() -> argparse.ArgumentParser:
     return parser
 
 
-def _add_options(
-    command: argparse.ArgumentParser, options: type[Any], *names: str, **defaults: Any
-) -> None:
-    """Add the options of a dataclass (only ``names`` if there are any), with these defaults."""
+def _add_options(command: argparse.ArgumentParser, options: type[Any], *names: str) -> None:
+    """Add the options of a dataclass (only ``names`` if there are any)."""
     for field in dataclasses.fields(options):
         if names and field.name not in names:
             continue
         settings = {name: value for name, value in field.metadata.items() if value is not None}
-        default = defaults.get(field.name, field.default)
+        default = field.default
         shown, complete = settings.pop("shown", default), settings.pop("complete", None)
         if default is dataclasses.MISSING:
             settings["required"] = True

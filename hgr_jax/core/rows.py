@@ -32,10 +32,10 @@ LENGTHS_PER_DOUBLING = 4
 Result = TypeVar("Result")
 
 
-def padded_length(rows: int, smallest: int = MIN_LENGTH) -> int:
+def padded_length(rows: int) -> int:
     """Return the smallest of the few lengths that holds this number of rows."""
-    if rows <= smallest:
-        return smallest
+    if rows <= MIN_LENGTH:
+        return MIN_LENGTH
     step = (1 << (rows - 1).bit_length()) // (2 * LENGTHS_PER_DOUBLING)
     return -(-rows // step) * step
 

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import dataclasses
 import functools
+import itertools
 import warnings
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -225,7 +226,7 @@ def frontier(
     clone = require("sklearn.base").clone
     total = len(models) * len(thresholds)
     with progress_bar(progress, total, unit="model") as advance:
-        for name, model, threshold in _settings(models, thresholds):
+        for (name, model), threshold in itertools.product(models.items(), thresholds):
             model = clone(model).set_params(penalty=penalty, threshold=threshold)
             with warnings.catch_warnings():
                 warnings.simplefilter("ignore")  # what is reached is what is shown
@@ -237,14 +238,6 @@ def frontier(
             advance(1)
     best = tuple(dataclasses.replace(each, best=_is_best(each, found)) for each in found)
     return Frontier(best, score_name, penalties[0].statistic.title, tuple(data.z), len(prediction))
-
-
-def _settings(
-    models: Mapping[str, Any], thresholds: Sequence[float]
-) -> Iterator[tuple[str, Any, float]]:
-    for name, model in models.items():
-        for threshold in thresholds:
-            yield name, model, threshold
 
 
 def _predicted(

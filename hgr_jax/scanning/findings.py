@@ -324,7 +324,7 @@ def monotone_of(scan: Any) -> Floats:
     return np.asarray(np.minimum(scan.spearman, hgr_of(scan)))
 
 
-def spearman_interval(value: float, rows: int, level: float = LEVEL) -> tuple[float, float]:
+def spearman_interval(value: float, rows: int) -> tuple[float, float]:
     """Return an interval for |Spearman|.
 
         tanh(atanh(r) -+ z sqrt((1 + r^2 / 2) / (n - 3)))
@@ -335,7 +335,7 @@ def spearman_interval(value: float, rows: int, level: float = LEVEL) -> tuple[fl
     if math.isnan(value) or rows < 4:
         return math.nan, math.nan
     middle = math.atanh(min(value, 1 - 1e-12))
-    step = normal_quantile((1 + level) / 2) * math.sqrt((1 + value**2 / 2) / (rows - 3))
+    step = normal_quantile((1 + LEVEL) / 2) * math.sqrt((1 + value**2 / 2) / (rows - 3))
     return max(math.tanh(middle - step), 0.0), math.tanh(middle + step)
 
 

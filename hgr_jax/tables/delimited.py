@@ -181,7 +181,7 @@ def dialect_of(body: bytes, shown: str, reading: Reading, *, complete: bool) -> 
     head = body[:HEAD_BYTES]
     if not complete or len(head) < len(body):
         head = head[: _end_of_rows(head) or _last_line_end(head, len(head)) + 1] or head
-    _check_quotes(head, 0, shown, DELIMITERS)
+    _check_quotes(head, shown, DELIMITERS)
     return find_dialect(head.decode(errors="ignore"), shown, reading)
 
 
@@ -232,7 +232,7 @@ def read_rows(
         uneven: list[Any] = []
         columns, blank = _parse(body, dialect, shown, uneven)
         if uneven:
-            _check_quotes(body, 0, shown, dialect.delimiter, first_line=first_line)
+            _check_quotes(body, shown, dialect.delimiter, first_line=first_line)
             body, note = _evened(body, dialect, shown, first_line)
             notes += (note,) if note else ()
             columns, blank = _parse(body, dialect, shown, [])
@@ -242,7 +242,7 @@ def read_rows(
     ends = max(body.count(b"\n"), body.count(b"\r")) + (body[-1:] not in (b"\n", b"\r"))
     # A value spans several lines, or lines are empty, or the number of quotes is odd.
     if b'"' in body and (ends > rows + blank or body.count(b'"') % 2):
-        _check_quotes(body, 0, shown, dialect.delimiter, first_line=first_line)
+        _check_quotes(body, shown, dialect.delimiter, first_line=first_line)
     return Cells(body, dialect, columns, first_line, notes)
 
 
@@ -348,7 +348,7 @@ def _whole_rows(path: str, shown: str, encoding: str) -> Iterator[bytes]:
             waiting += decoder.decode(read, final=not read).encode() if decoder else read
             end = _end_of_rows(waiting) if read else len(waiting)
             if not end and len(waiting) > MAX_ROW_BYTES:
-                _check_quotes(waiting, 0, shown, DELIMITERS, first_line=line)
+                _check_quotes(waiting, shown, DELIMITERS, first_line=line)
                 end = _last_line_end(waiting, len(waiting)) + 1
             if not end:
                 continue
@@ -502,22 +502,13 @@ def _line_end(body: bytes, start: int) -> int:
     return match.end() if match else len(body)
 
 
-def _check_quotes(
-    body: bytes,
-    start: int,
-    shown: str,
-    delimiter: str,
-    stop: int | None = None,
-    first_line: int = 1,
-) -> None:
+def _check_quotes(body: bytes, shown: str, delimiter: str, first_line: int = 1) -> None:
     """Raise for a quote that is not closed, or is closed in the middle of a value, lines later."""
     field = re.compile(
         rb"(?:\A|(?<=[\r\n%b]))\"(?P<inside>[^\"]*+(?:\"\"[^\"]*+)*+)(?P<end>\"?)"
         rb"(?P<after>[^%b\r\n]{0,20})" % ((re.escape(delimiter.encode()),) * 2)
     )
-    for match in field.finditer(body, start) if body.find(b'"', start) >= 0 else ():
-        if stop is not None and match.start() >= stop:
-            return
+    for match in field.finditer(body) if b'"' in body else ():
         if not match["end"]:
             line = line_of(body, match.start()) + first_line - 1
             raise TableError(f"{shown}, line {line}: a quote is opened here and never closed")

@@ -219,11 +219,11 @@ def _joined(one: Tallies, other: Tallies) -> Tallies:
     return dict(sorted(tallies.items(), key=lambda item: item[1].first)[:MAX_ODD])
 
 
-def _with_rows(tallies: Tallies, most: int = ODD_LISTED) -> str:
+def _with_rows(tallies: Tallies) -> str:
     """List texts with their numbers of rows, the most frequent first."""
     ordered = sorted(tallies.items(), key=lambda item: (-item[1].rows, item[1].first))
-    shown = [f"{text[:30]!r} ({tally.rows:,})" for text, tally in ordered[:most]]
-    return ", ".join([*shown, "..."] if len(ordered) > most else shown)
+    shown = [f"{text[:30]!r} ({tally.rows:,})" for text, tally in ordered[:ODD_LISTED]]
+    return ", ".join([*shown, "..."] if len(ordered) > ODD_LISTED else shown)
 
 
 @dataclasses.dataclass
