@@ -197,7 +197,7 @@ def independence(report: MarkdownReport, quick: bool) -> bool:
 
     Held against the bounds up to two standard deviations of what so many samples show.
     """
-    repeats = 100 if quick else 2000
+    repeats = 50 if quick else 2000
     sizes = (80,) if quick else (80, 500)
 
     def lines() -> Iterator[tuple[list[str], bool]]:
@@ -280,7 +280,7 @@ def constants_of_groups(rng: np.random.Generator, count: int) -> Matrix:
 
 def dependent_rows(report: MarkdownReport, quick: bool) -> bool:
     """Rejections of independent series and groups, and power for a relation of two series."""
-    repeats = 40 if quick else 2000
+    repeats = 15 if quick else 2000
     grouped = {"groups": GROUPS, "permutations": 999}
     cells = {name: (draw, draw, options) for name, (draw, options) in SERIES.items()}
     cells["groups that differ, within"] = (levels_of_groups, levels_of_groups, grouped)
@@ -394,7 +394,7 @@ def families(report: MarkdownReport, quick: bool) -> bool:
 
     Whether it is at most the stated one, up to three standard deviations of so many families.
     """
-    count = 10 if quick else 2000
+    count = 4 if quick else 2000
     within = True
 
     def lines() -> Iterator[list[str]]:

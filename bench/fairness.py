@@ -22,7 +22,7 @@ from sklearn.model_selection import train_test_split
 from tqdm import tqdm
 
 import hgr_jax
-from bench.fairness_contestants import CONTESTANTS, FREE, SETTINGS, Task, train
+from bench.fairness_contestants import CONTESTANTS, FREE, QUICK, SETTINGS, Task, train
 from bench.guarantee import ATTRIBUTES, POPULATION, draw
 from bench.machine import describe
 from bench.paper import tables
@@ -249,7 +249,9 @@ def picture(title: str, found: Mapping[str, Mapping[float, list[Figures | None]]
 
 def main(argv: list[str] | None = None) -> int:
     """Run the bench."""
-    parser = bench_parser("fairness", __doc__, quick="one small table, split once, one threshold")
+    parser = bench_parser(
+        "fairness", __doc__, quick="one small table, split once, one threshold, few methods"
+    )
     known = ("communities", "census", "adult", "diabetes", SIMULATED)
     parser.add_argument("--on", nargs="+", choices=known, help="of these data only")
     parser.add_argument("--seeds", type=int, default=SEEDS, help="splits of every table")
@@ -263,7 +265,7 @@ def main(argv: list[str] | None = None) -> int:
             f"\n{name}: {len(data.y):,} rows, the attribute is {data.protected}; means over"
             f" {seeds} random splits."
         )
-        found = fronts(CONTESTANTS, data, batch, seeds, thresholds)
+        found = fronts(QUICK if quick else CONTESTANTS, data, batch, seeds, thresholds)
         report.table(HEADER, lines(found))
         report.say("Settings of the training under HGR-KB; the first are the defaults.")
         names = [*SETTINGS][: 1 if quick else None]

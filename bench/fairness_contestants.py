@@ -149,6 +149,12 @@ CONTESTANTS: dict[str, Callable[[Task, float, int], Predict | None]] = {
     "reductions (fairlearn)": reductions,
 }
 
+QUICK = (
+    *("none, network", "none, gradient boosting", "HGR-KB", "HGR-KB, guarantee", "transport"),
+    *("transport, guarantee", "HSIC penalty", "linear residuals", "reductions (fairlearn)"),
+)
+"""Contestants of the quick version: one of each way."""
+
 SETTINGS: dict[str, dict[str, Any]] = {
     "as it is": {},
     "1,000 steps": {"steps": 1000},

@@ -345,7 +345,7 @@ def main(argv: list[str] | None = None) -> int:
     parser = bench_parser("power", __doc__, quick="two relations, a few samples")
     parser.add_argument("--only", choices=SETS, help="of the sets of relations")
     options = parser.parse_args(argv)
-    repeats = 20 if options.quick else 1000
+    repeats = 10 if options.quick else 1000
     for name, (title, relations_of, sizes) in SETS.items():
         if options.only not in (None, name):
             continue

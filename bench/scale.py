@@ -30,6 +30,9 @@ from bench.timing import last_line_of, peak
 NUMBERS, CATEGORIES = 22, 5
 """With a column of dates, one of true and false, and one of whole numbers: 30 in all."""
 
+QUICK_NUMBERS, QUICK_CATEGORIES = 8, 2
+"""Of the quick version."""
+
 MISSING = 0.05
 FILE_ROWS = 500_000
 PART_ROWS = 200_000
@@ -40,17 +43,19 @@ NULL_COLUMNS = 64
 TOLERANCE = 1e-6
 
 
-def part(seed: int, rows: int) -> pd.DataFrame:
+def part(
+    seed: int, rows: int, numbers: int = NUMBERS, categories: int = CATEGORIES
+) -> pd.DataFrame:
     """Some rows: numbers that hang together in twos, some with tails, and categories beside."""
     rng = np.random.default_rng(seed)
     columns: dict[str, Any] = {}
-    for i in range(NUMBERS // 2):
+    for i in range(numbers // 2):
         x = rng.normal(size=rows)
         noise = rng.normal(size=rows)
         columns[f"x{i}"] = np.exp(x) if i % 4 == 3 else x + 100 * i
         columns[f"y{i}"] = (x**2, np.sin(2 * x), np.abs(x), x)[i % 4] + (0.3 + i / 5) * noise
     base = columns["x0"]
-    for i in range(CATEGORIES):
+    for i in range(categories):
         levels = np.array([f"level {j}" for j in range(2 + 4 * i)], object)
         own = rng.integers(0, len(levels), rows)
         columns[f"kind {i}"] = levels[np.where(base > 1, own // 2, own)]
@@ -65,12 +70,13 @@ def part(seed: int, rows: int) -> pd.DataFrame:
     return table
 
 
-def written(folder: Path, files: int, rows: int) -> list[Path]:
-    """Files of so many rows each, written where they are not there yet."""
+def written(folder: Path, files: int, rows: int, columns: Sequence[int] = ()) -> list[Path]:
+    """Files of so many rows each, written where they are not there yet; and one to warm up with."""
     paths = [folder / f"part-{i:04d}.parquet" for i in range(files)]
     for seed, path in enumerate(paths):
         if not path.exists():
-            part(seed, rows).to_parquet(path)
+            part(seed, rows, *columns).to_parquet(path)
+    part(10**6, min(5000, rows // 4), *columns).to_parquet(f"{paths[0]}.warm")
     return paths
 
 
@@ -108,30 +114,35 @@ WORK: dict[str, Callable[[Sequence[str]], Any]] = {
 }
 
 
-def child(name: str, paths: Sequence[str]) -> None:
-    """Do some work in this process, and print its seconds and its memory."""
+def worked(name: str, paths: Sequence[str]) -> tuple[float, int]:
+    """Seconds and bytes of some work in this process."""
     warm = paths[0] + ".warm"
     WORK[name]([warm])  # imports and compilation, which do not grow with the rows
     start = time.perf_counter()
     WORK[name](paths)
-    print(json.dumps([time.perf_counter() - start, peak()]))
+    return time.perf_counter() - start, peak()
 
 
-def measured(name: str, paths: Sequence[Path]) -> tuple[float, int]:
-    """Seconds and bytes of some work in a process of its own."""
-    seconds, size = last_line_of("bench.scale", "--child", name, *map(str, paths))
+def measured(name: str, paths: Sequence[str]) -> tuple[float, int]:
+    """The same of a process of its own."""
+    seconds, size = last_line_of("bench.scale", "--child", name, *paths)
     return seconds, size
 
 
-def growth(report: MarkdownReport, paths: Sequence[Path], rows: int, whole: int) -> None:
-    """Time and memory of more and more files; of tables in memory the first ``whole`` alone."""
+def growth(
+    report: MarkdownReport, paths: Sequence[Path], rows: int, whole: int, *, quick: bool
+) -> None:
+    """Time and memory of more and more files; of tables in memory the first ``whole`` alone.
+
+    If ``quick``, only a scan of files has a process of its own.
+    """
     counts = sorted({max(1, len(paths) // 4), max(1, len(paths) // 2), len(paths)})
-    part(10**6, 5000).to_parquet(f"{paths[0]}.warm")
 
     def lines() -> Any:
         for name in WORK:
             for count in counts if "frame" not in name else [min(whole, len(paths))]:
-                seconds, size = measured(name, paths[:count])
+                run = worked if quick and name != "`scan(files)`" else measured
+                seconds, size = run(name, [*map(str, paths[:count])])
                 total = count * rows
                 yield (
                     name,
@@ -157,7 +168,7 @@ def same_values(
     table.to_parquet(folder / "some.parquet")
     found = hgr_jax.scan(dataset.dataset([str(folder / "some.parquet")]), h=5, k=5)
     rng = np.random.default_rng(0)
-    numbers = [f"{side}{i}" for i in range(NUMBERS // 2) for side in "xy"]
+    numbers = [name for name in table.columns if name[0] in "xy"]
     errors = []
     with jax.enable_x64(True):
         whole = hgr_jax.scan(table, h=5, k=5, test=None)
@@ -179,10 +190,12 @@ def same_values(
     )
 
 
-def null_table(rng: np.random.Generator, rows: int, holes: float) -> dict[str, Any]:
+def null_table(
+    rng: np.random.Generator, rows: int, holes: float, count: int = NULL_COLUMNS
+) -> dict[str, Any]:
     """Independent columns: without ties, skewed, of few values; each with holes of its own."""
     columns: dict[str, Any] = {}
-    for i in range(NULL_COLUMNS):
+    for i in range(count):
         x = (rng.normal(size=rows), rng.lognormal(size=rows), rng.poisson(2, rows))[i % 3]
         columns[f"x{i}"] = np.where(rng.random(rows) < holes, np.nan, x)
     return columns
@@ -196,7 +209,13 @@ def summed(table: Mapping[str, Any], sample: int) -> hgr_jax.Scan:
     return state.result()
 
 
-def rejections(report: MarkdownReport, rows: int, samples: Sequence[int], repeats: int) -> None:
+def rejections(
+    report: MarkdownReport,
+    rows: int,
+    samples: Sequence[int],
+    repeats: int,
+    columns: int = NULL_COLUMNS,
+) -> None:
     """How often independent columns are found dependent, with ranks by samples of the rows."""
 
     def rate(scans: Sequence[hgr_jax.Scan], level: float) -> str:
@@ -206,7 +225,8 @@ def rejections(report: MarkdownReport, rows: int, samples: Sequence[int], repeat
     def lines() -> Any:
         for holes in (0.0, MISSING):
             tables = [
-                null_table(np.random.default_rng(seed), rows, holes) for seed in range(repeats)
+                null_table(np.random.default_rng(seed), rows, holes, columns)
+                for seed in range(repeats)
             ]
             contestants: dict[str, list[hgr_jax.Scan]] = {
                 "in memory": list(map(hgr_jax.scan, tables))
@@ -230,21 +250,22 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser.add_argument("--child", nargs="+", help="(what one of its processes does)")
     options = parser.parse_args(arguments)
     if options.child:
-        child(options.child[0], options.child[1:])
+        print(json.dumps(worked(options.child[0], options.child[1:])))
         return 0
-    rows = 20_000 if options.quick else FILE_ROWS
+    rows = 4_000 if options.quick else FILE_ROWS
     files = 1 if options.quick else max(1, round(options.rows * 1e6 / rows))
     report = MarkdownReport()
     report.say(describe())
     with tempfile.TemporaryDirectory() as temporary:
         folder = options.folder or Path(temporary)
         folder.mkdir(parents=True, exist_ok=True)
-        paths = written(folder, files, rows)
-        growth(report, paths, rows, whole=2)
+        columns = (QUICK_NUMBERS, QUICK_CATEGORIES) if options.quick else ()
+        paths = written(folder, files, rows, columns)
+        growth(report, paths, rows, whole=2, quick=options.quick)
         pairs = 3 if options.quick else SAMPLED_PAIRS
         fine = same_values(report, paths[0], Path(temporary), min(rows, PART_ROWS), pairs)
         if options.quick:
-            rejections(report, 400, (200,), 1)
+            rejections(report, 400, (200,), 1, columns=12)
         else:
             rejections(report, 20_000, (1024, 4096), 4)
     if options.write:

@@ -154,7 +154,7 @@ def main(arguments: list[str] | None = None) -> int:
     report.say(describe())
     report.say()
     settings = enforcement.settings(quick=options.quick)
-    rounds = 2 if options.quick else 9
+    rounds = 1 if options.quick else 9
     kept = measure(report, settings, rounds=rounds, quick=options.quick)
     if options.write:
         report.keep("training")
