@@ -87,7 +87,6 @@ MODULES_WITH_EXAMPLES = [
     "core.fits",
     "core.kernels",
     "scanning.api",
-    "scanning.api",
     "scanning.result",
     "_texts",
     "plotting",
@@ -157,38 +156,45 @@ def in_fresh_process(code: str) -> str:
     ).stdout
 
 
+def loaded_after(*statements: str) -> list[set[str]]:
+    """The modules that a fresh process has loaded after each of some statements."""
+    code = ["import sys"]
+    for statement in statements:
+        code += [statement, "print(*sys.modules)"]
+    return [set(line.split()) for line in in_fresh_process("\n".join(code)).splitlines()]
+
+
 def test_fairness_loads_scikit_learn_only_for_its_estimators() -> None:
-    loaded = set(in_fresh_process(_LOADED.format("hgr_jax.fairness")).split())
+    needed, loaded = loaded_after(_NEEDED, "import hgr_jax.fairness")
+    assert "hgr_jax.fairness" in loaded
     assert "flax" in loaded
-    assert {"sklearn", "pandas", "matplotlib", "tqdm"} & loaded <= set(
-        in_fresh_process(_LOADED.format("jaxopt, flax.nnx, optax")).split()
-    )
+    assert {"sklearn", "pandas", "matplotlib", "tqdm"} & loaded <= needed
+
+
+_NEEDED = """
+import warnings
+with warnings.catch_warnings():
+    warnings.filterwarnings("ignore", message=".*JAXopt.*")
+    import jaxopt, flax.nnx, optax
+"""
 
 
 def test_import_is_light_and_silent() -> None:
     heavy = {"flax", "optax", "pandas", "matplotlib", "sklearn", "scipy.stats", "torch", "tqdm"}
     heavy |= {"jaxopt", "scipy.optimize"}
-    loaded = set(in_fresh_process(_LOADED.format("hgr_jax")).split())
-    assert "jax" not in loaded  # so that the command line can see to Ctrl-C before
-    loaded = set(in_fresh_process(_LOADED.format("hgr_jax; hgr_jax.kb, hgr_jax.hgr")).split())
-    assert "jax" in loaded
-    assert not {name for name in loaded if name.partition(".")[0] in ("scipy", "pyarrow")}
-    loaded = set(in_fresh_process(_LOADED.format("hgr_jax; hgr_jax.kb, hgr_jax.scan")).split())
-    assert heavy & loaded == set()
-    solve = "import hgr_jax, sys; hgr_jax.kb([1.0, 2.0, 3.0], [1.0, 0.0, 3.0], 1, 1)"
-    assert in_fresh_process(f"{solve}; print('jaxopt' in sys.modules)") == "False\n"
-    solve = solve.replace("1, 1)", "1, 2)")
-    assert in_fresh_process(f"{solve}; print('jaxopt' in sys.modules)") == "True\n"
-
-
-_LOADED = """
-import warnings
-with warnings.catch_warnings():
-    warnings.filterwarnings("ignore", message=".*JAXopt.*")
-    import {}
-import sys
-print(*sys.modules)
-"""
+    first, measures, scans, linear, solved = loaded_after(
+        "import hgr_jax",
+        "hgr_jax.kb, hgr_jax.hgr",
+        "hgr_jax.scan",
+        "hgr_jax.kb([1.0, 2.0, 3.0], [1.0, 0.0, 3.0], 1, 1)",
+        "hgr_jax.kb([1.0, 2.0, 3.0], [1.0, 0.0, 3.0], 1, 2)",
+    )
+    assert "jax" not in first  # so that the command line can see to Ctrl-C before
+    assert "jax" in measures
+    assert not {name for name in measures if name.partition(".")[0] in ("scipy", "pyarrow")}
+    assert heavy & scans == set()
+    assert "jaxopt" not in linear
+    assert "jaxopt" in solved
 
 
 def test_import_changes_no_setting_of_jax() -> None:
