@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 from typing import Any
 
 import jax
@@ -70,6 +71,19 @@ def trained(*penalties: Penalty, steps: int = 10, **options: Any) -> FairTrainer
 
 def parameters(trainer: FairTrainer) -> Any:
     return nnx.state(trainer.network, nnx.Param)
+
+
+@pytest.fixture
+def untrained(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Trainings do all but their steps: of tests of what surrounds them."""
+
+    def advance(trainer: FairTrainer, *_: Any) -> None:
+        history = trainer.history
+        values = {f"value_{name}": np.zeros(1) for name in history.penalised}
+        steps = {"task_loss": np.array([np.inf])} | values
+        trainer.history = dataclasses.replace(history, steps=steps)
+
+    monkeypatch.setattr(FairTrainer, "_advance", advance)
 
 
 class Noisy(nnx.Module):
