@@ -41,7 +41,7 @@ def run(
 ) -> str:
     """Networks of one to three layers, and epochs of 1, 5 and 20 batches, on every table."""
     tasks = enforcement.settings(chosen, quick=quick)
-    hidden = tuple(hidden or (((8,), (8, 8)) if quick else HIDDEN))
+    hidden = tuple(hidden or (((8,),) if quick else HIDDEN))
     batches = tuple(batches or ((1, 5) if quick else BATCHES))
     folds = min(folds or (1 if quick else 3), enforcement.FOLDS)
     steps, every = steps or (10 if quick else 1000), every or (5 if quick else 25)
