@@ -177,6 +177,7 @@ def spark() -> Iterator[Any]:
             sql.SparkSession.builder.master("local[2]")
             .config("spark.ui.enabled", "false")
             .config("spark.driver.host", "127.0.0.1")
+            .config("spark.sql.shuffle.partitions", "3")  # of 200 each pass starts as many tasks
             .getOrCreate()
         )
         yield session
