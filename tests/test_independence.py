@@ -104,9 +104,7 @@ def test_the_law_agrees_with_permutations(rows: int, rng: np.random.Generator) -
         assert drawn.pvalue == pytest.approx(law.pvalue, abs=4 * error + 0.05 * law.pvalue)
 
 
-@pytest.mark.parametrize(
-    "kind", ["untied", "dice", "geometric", "zero-inflated", "dice and zero-inflated"]
-)
+@pytest.mark.parametrize("kind", ["untied", "geometric", "dice and zero-inflated"])
 def test_rejections_of_independent_variables(kind: str, rng: np.random.Generator) -> None:
     def draw(kind: str) -> np.ndarray:
         x = rng.random(100)
@@ -170,12 +168,12 @@ class TestWeights:
     def test_uneven_weights_are_permuted(self, rng: np.random.Generator) -> None:
         options = {"permutations": 199}
         pvalues = []
-        for _ in range(200):
+        for _ in range(130):
             a, b, weights = rng.standard_normal((3, 60))
             found = independence_test(a, b, weights=np.exp(2 * weights), **options)
             if found.source == "permutation":
                 pvalues.append(found.pvalue)
-        assert len(pvalues) > 180
+        assert len(pvalues) > 115
         low, high = stats.binom.ppf([0.001, 0.999], len(pvalues), 0.1)
         assert low <= np.sum(np.array(pvalues) <= 0.1) <= high
 

@@ -104,20 +104,27 @@ def test_a_low_rank_is_near() -> None:
     assert np.isfinite(jax.jacobian(lambda x: gaussian_features(x, 4))(tied)).all()
 
 
+@functools.cache
+def derivatives(name: str) -> Callable[..., Any]:
+    def value(a: Any, b: Any, kappa: Any, width: Any) -> jax.Array:
+        return MEASURES[name](a, b, regularization=kappa, bandwidth=width)
+
+    return jax.jit(jax.value_and_grad(value))
+
+
 @every_measure
 @pytest.mark.parametrize("bandwidth", [0.5, 5.0])
 def test_less_ridge_than_rounding_counts_as_the_least(name: str, bandwidth: float) -> None:
     a, b = (np.float32(x) for x in pair(1000))
-    measure = functools.partial(MEASURES[name], bandwidth=bandwidth)
-    eps = np.finfo(np.float32).eps
-    differentiated = jax.value_and_grad(measure)  # one program for all values
-    least, _ = differentiated(a, b, regularization=(16 if name == "cca" else 32) * eps)
+    eps = float(np.finfo(np.float32).eps)
+    least, _ = derivatives(name)(a, b, (16 if name == "cca" else 32) * eps, bandwidth)
+    more = MEASURES[name](a, b, regularization=1e-4, bandwidth=bandwidth)
     for regularization in (1e-7, 1e-30):
-        value, gradient = differentiated(a, b, regularization=regularization)
+        value, gradient = derivatives(name)(a, b, regularization, bandwidth)
         np.testing.assert_allclose(value, least, rtol=1e-6 if name == "cca" else 1e-3)
-        assert value > measure(a, b, regularization=1e-4)
+        assert value > more
         assert np.isfinite(gradient).all()
-    assert np.isnan(jax.jit(lambda kappa: measure(a, b, regularization=kappa))(-1.0))
+    assert np.isnan(derivatives(name)(a, b, -1.0, bandwidth)[0])
 
 
 def test_documented_levels_and_defaults() -> None:

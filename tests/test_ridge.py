@@ -57,10 +57,11 @@ def test_against_a_generalised_eigenproblem(dtype: Any) -> None:
     tolerance = 2e-5 if dtype == np.float32 else 1e-9
     a, b, _, w = (x.astype(dtype) for x in some_data())
     double = [x.astype(np.float64) for x in (a, b, w)]
-    cases = {
+    cases: dict[Any, Any] = {
         (4, 2): (powers(double[0], 4, double[2]), powers(double[1], 2, double[2])),
-        (BUMPS, 2): (bumps(double[0]), powers(double[1], 2, double[2])),
     }
+    if dtype == np.float64:
+        cases[BUMPS, 2] = bumps(double[0]), powers(double[1], 2, double[2])
     with jax.enable_x64(dtype == np.float64):
         for (h, k), features in cases.items():
             for ridge in (1e-3, 0.1, 2.0, 1e9):
