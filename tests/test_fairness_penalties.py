@@ -358,10 +358,11 @@ class TestHGR:
         def derivative(p: jax.Array) -> jax.Array:
             return measured(Penalty("hgr"), z, p)[0]
 
-        (_, gradient), z, prediction = derivative(prediction), np.array(z), np.array(prediction)
-        for way in (z, z**2, np.sin(3 * z), rng.standard_normal(4000).astype(np.float32)):
+        _, gradient = derivative(prediction)
+        x, p = np.asarray(z), np.asarray(prediction)
+        for way in (x, x**2, np.sin(3 * x), rng.standard_normal(4000).astype(np.float32)):
             step = np.float32(0.03) * way
-            slope = (derivative(prediction + step)[0] - derivative(prediction - step)[0]) / 0.06
+            slope = (derivative(p + step)[0] - derivative(p - step)[0]) / 0.06
             assert np.sum(gradient * way) == pytest.approx(float(slope), abs=0.03)
 
     @pytest.mark.parametrize(

@@ -57,7 +57,7 @@ def test_against_a_generalised_eigenproblem(dtype: Any) -> None:
     tolerance = 2e-5 if dtype == np.float32 else 1e-9
     a, b, _, w = (x.astype(dtype) for x in some_data())
     double = [x.astype(np.float64) for x in (a, b, w)]
-    cases: dict[Any, Any] = {
+    cases: dict[Any, tuple[Any, Any]] = {
         (4, 2): (powers(double[0], 4, double[2]), powers(double[1], 2, double[2])),
     }
     if dtype == np.float64:
