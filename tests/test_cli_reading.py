@@ -123,6 +123,7 @@ def test_names_that_a_spreadsheet_would_run(folder: Path, run: Run) -> None:
     pd.DataFrame(values, columns=[*names, "b"]).to_parquet("t.parquet")
     run("scan", "t.parquet", "--target", "b", *SMALL)
     text = Path("hgr-jax-scan/pairs.csv").read_bytes().decode()
+    text = text.replace('"', "")  # Python 3.13 puts what has "\r" in quotes
     written = {f"'{name}" for name in names[:-1]} | {names[-1]}
     assert [name for name in written if f"\n{name},b," not in text] == []
     assert set(pd.read_parquet("hgr-jax-scan/pairs.parquet")["a"]) == set(names)

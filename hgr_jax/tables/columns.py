@@ -296,7 +296,7 @@ def _parse_objects(array: NDArray[Any], parsing: Parsing) -> ParsedColumn:
         kind = parsed.dtype.kind
         if kind == "b" and not missing.any():
             return ParsedColumn(parsed)
-        fill = {"b": None, "f": np.nan}.get(kind, np.datetime64("NaT"))
+        fill = {"b": None, "f": np.nan}.get(kind, "NaT")
         column = np.full(len(array), fill, object if kind == "b" else parsed.dtype)
         column[~missing] = parsed
         integers = [int(v) if isinstance(v, numbers.Integral) else None for v in present]
@@ -421,8 +421,8 @@ def from_frame(frame: Any, position: int) -> Any:
     if dtype == narwhals.Duration:
         return _as_moments(_floats(narwhals, series.dt.total_microseconds()), "m8[us]")
     if dtype in (narwhals.Categorical, narwhals.Enum):
-        texts = series.cast(narwhals.String).to_list()
-        missing = np.array([is_null(text) for text in texts], bool)  # NaN of pandas
+        missing = np.asarray(series.is_null().to_numpy())
+        texts = series.cast(narwhals.String).to_list()  # pandas 2 has "nan" for missing ones
         present = [text for text, absent in zip(texts, missing, strict=True) if not absent]
         return encode_texts(present, missing)
     if dtype == narwhals.String:
@@ -460,7 +460,7 @@ def _as_moments(values: NDArray[np.float64], dtype: str) -> NDArray[Any]:
     """Convert microseconds to dates or durations, NaT where NaN."""
     present = np.isfinite(values)
     moments = np.where(present, values, 0).astype(np.int64).astype(dtype)
-    moments[~present] = np.timedelta64("NaT") if dtype[0] == "m" else np.datetime64("NaT")
+    moments[~present] = "NaT"
     return moments
 
 
