@@ -1,12 +1,12 @@
 """How much memory a scan takes, and whether it is there.
 
     bytes = 105 p^2 + (290 + 170 tested) N + (40, with missing values 80) n p
-            + 110 MB (with missing values 0.13 MB p more)
+            + 110 MB (with missing values 0.07 MB p more)
 
 for N pairs of p columns and n rows: the matrices of the result, the pairs while they are estimated
 and tested, the columns, and the programs and buffers of all scans.  All but the first were measured
 on tables of 100 to 5,000 rows and 100 to 2,000 columns, and are right within a quarter where a scan
-takes 200 MB or more.
+takes 200 MB or more; with missing values and without tests it may take half of that.
 """
 
 from __future__ import annotations
