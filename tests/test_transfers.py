@@ -24,6 +24,15 @@ def test_batches_of_kb_and_of_its_gradients() -> None:
             jax.block_until_ready(compiled(a, b))
 
 
+@pytest.mark.parametrize("name", ["pearson", "spearman", "distance_correlation"])
+def test_measures_of_the_host(rng: np.random.Generator, name: str) -> None:
+    a, b = rng.normal(size=(2, 100))
+    measure = getattr(hgr_jax, name)
+    expected = measure(a, b)
+    with jax.transfer_guard("disallow"):
+        assert measure(a, b) == expected
+
+
 @pytest.mark.parametrize("top", [20, None])
 def test_scans(rng: np.random.Generator, top: int | None) -> None:
     x = rng.normal(size=(300, 80)).astype(np.float32)
