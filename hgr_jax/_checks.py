@@ -84,7 +84,7 @@ def _check_kind_and_shape(name: str, value: Any, max_ndim: int) -> None:
     if not (jnp.issubdtype(value.dtype, jnp.floating) or _is_discrete(value.dtype)):
         raise TypeError(
             f"{name} must hold real numbers (floats, integers or booleans); got dtype"
-            f" {value.dtype}. Encode categories as numbers or one-hot features first."
+            f" {value.dtype}."
         )
     if not 1 <= value.ndim <= max_ndim or 0 in value.shape:
         expected = "(n,), n >= 1" if max_ndim == 1 else "(n,) or (n, p), n and p >= 1"
@@ -114,7 +114,8 @@ def _as_host_array(name: str, value: Any) -> NDArray[Any]:
         raise TypeError(
             f"{name} must hold real numbers (floats, integers or booleans); got"
             f" {type(value).__name__} of dtype {host.dtype}."
-            " Encode categories as numbers or one-hot features first."
+            " Make one-hot features of categories, and numbers of dates; scan and hgr read both as"
+            " they are."
         )
     return host
 

@@ -498,6 +498,10 @@ def test_fits_have_the_degrees_that_were_asked_for() -> None:
     np.testing.assert_array_equal(few.degrees, [2, 3])
 
 
+def test_a_fit_is_shown_without_its_sample() -> None:
+    assert len(repr(hgr_jax.hgr_fit(*parabola()))) < 500
+
+
 def samples(name: str, rows: int, count: int) -> tuple[np.ndarray, np.ndarray]:
     rng = np.random.default_rng(rows)
     x, y = zip(*(LAWS[name].sample(rng, rows) for _ in range(count)), strict=True)

@@ -191,8 +191,8 @@ class TransformedPair:
     """
 
     correlation: Array
-    f: Any
-    g: Any
+    f: Any = dataclasses.field(repr=False)
+    g: Any = dataclasses.field(repr=False)
 
     def score(self, a: ArrayLike, b: ArrayLike, *, weights: ArrayLike | None = None) -> Array:
         """Return the Pearson correlation of ``f(a)`` and ``g(b)`` on data that were not fitted.

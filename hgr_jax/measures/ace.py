@@ -202,8 +202,8 @@ class AceFit(TransformedPair):
       converged: whether the last sweep changed the correlation by at most the tolerance.
     """
 
-    f: AceCurve
-    g: AceCurve
+    f: AceCurve = dataclasses.field(repr=False)
+    g: AceCurve = dataclasses.field(repr=False)
     iterations: Array
     converged: Array
 

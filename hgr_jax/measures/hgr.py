@@ -390,8 +390,8 @@ class HGRFit(TransformedPair):
       rows: number of rows; with weights the effective one.
     """
 
-    f: RankTransform
-    g: RankTransform
+    f: RankTransform = dataclasses.field(repr=False)
+    g: RankTransform = dataclasses.field(repr=False)
     raw: Array
     standard_error: Array
     degrees: Array

@@ -221,8 +221,8 @@ class NeuralTransform:
 class NeuralFit(TransformedPair):
     """A fit of HGR-NN: ``correlation``, networks ``f`` and ``g``, and the optimiser's state."""
 
-    f: NeuralTransform
-    g: NeuralTransform
+    f: NeuralTransform = dataclasses.field(repr=False)
+    g: NeuralTransform = dataclasses.field(repr=False)
     optimizer_state: Any
 
 

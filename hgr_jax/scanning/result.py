@@ -557,9 +557,10 @@ class Scan:
 
         With ``measure="sk"`` one side is linear.  With ``"rank_kb"`` they are functions of the
         ranks, in [-1, 1]; of a category, functions of its labels, or of the positions of its levels
-        in ``category(name).levels``.  Values are in JAX's default dtype: if float32 cannot tell
-        them apart, a warning says that the fit differs from the scan (which shifts and scales such
-        columns first).
+        in ``category(name).levels``.  With a category the value of the fit is not corrected for
+        chance, as that of the scan is (``found[a, b]``, `interval`).  Values are in JAX's default
+        dtype: if float32 cannot tell them apart, a warning says that the fit differs from the scan
+        (which shifts and scales such columns first).
 
         Raises:
           KeyError: for a column that is not there or was skipped.
