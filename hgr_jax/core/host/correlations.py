@@ -25,21 +25,21 @@ MAX_ENTRIES = 2**16
 def pearson_of(a: Floats, b: Floats) -> float:
     """Return Pearson's correlation of ``a`` and ``b (n,)``; 0 for a constant, NaN for NaN."""
     with np.errstate(invalid="ignore", over="ignore"):
-        (x, xx), (y, yy) = _centred(a), _centred(b)
-        product, size = _inner(x, y), math.sqrt(xx) * math.sqrt(yy)
-    return 0.0 if size == 0 else float(min(max(product / size, -1), 1))
+        xx, xy, yy = _product_sums(
+            np.stack([a, b], dtype=np.float64)
+        )  # one array: memory that is kept
+        if not (1e-200 < xx < 1e200 and 1e-200 < yy < 1e200):
+            xx, xy, yy = _product_sums(np.stack([_shifted_and_scaled(x) for x in (a, b)]))
+        size = math.sqrt(xx) * math.sqrt(yy)
+    return 0.0 if size == 0 else float(min(max(xy / size, -1), 1))
 
 
-def _centred(x: Floats) -> tuple[Floats, float]:
-    """Return ``x (n,)`` less its mean, and its sum of squares, in units where these are safe."""
-    centred = np.subtract(x, x[0], dtype=np.float64)
-    centred -= centred.mean()
-    squares = _inner(centred, centred)
-    if not 1e-200 < squares < 1e200:
-        centred = _shifted_and_scaled(x)
-        centred -= centred.mean()
-        squares = _inner(centred, centred)
-    return centred, squares
+def _product_sums(both: Floats) -> tuple[float, float, float]:
+    """Return the sums of centred products, xx, xy and yy, of ``both (2, n)``, which changes."""
+    both -= both[:, :1].copy()
+    both -= both.mean(axis=1, keepdims=True)
+    x, y = both
+    return _inner(x, x), _inner(x, y), _inner(y, y)
 
 
 def spearman_of(a: Floats, b: Floats) -> float:
