@@ -223,7 +223,7 @@ class NeuralFit(TransformedPair):
 
     f: NeuralTransform = dataclasses.field(repr=False)
     g: NeuralTransform = dataclasses.field(repr=False)
-    optimizer_state: Any
+    optimizer_state: Any = dataclasses.field(repr=False)
 
 
 @row_by_row(columns=1)

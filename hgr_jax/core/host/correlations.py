@@ -25,9 +25,8 @@ MAX_ENTRIES = 2**16
 def pearson_of(a: Floats, b: Floats) -> float:
     """Return Pearson's correlation of ``a`` and ``b (n,)``; 0 for a constant, NaN for NaN."""
     with np.errstate(invalid="ignore", over="ignore"):
-        xx, xy, yy = _product_sums(
-            np.stack([a, b], dtype=np.float64)
-        )  # one array: memory that is kept
+        # One array, as two of a megabyte would be given back to the system at each call.
+        xx, xy, yy = _product_sums(np.stack([a, b], dtype=np.float64))
         if not (1e-200 < xx < 1e200 and 1e-200 < yy < 1e200):
             xx, xy, yy = _product_sums(np.stack([_shifted_and_scaled(x) for x in (a, b)]))
         size = math.sqrt(xx) * math.sqrt(yy)
