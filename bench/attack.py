@@ -380,7 +380,7 @@ def outcomes(kind: str, method: str, tries: int) -> list[Outcome]:
 
 def attack(report: MarkdownReport, quick: bool) -> bool:
     """Shares of tables whose bound is broken, returned, or refused."""
-    tries = 12 if quick else TRIES
+    tries = 20 if quick else TRIES
     most = 1 - LEVEL + 2 * np.sqrt(LEVEL * (1 - LEVEL) / tries)
 
     def lines() -> Iterator[tuple[list[str], bool | None]]:

@@ -41,7 +41,7 @@ COLUMNS: dict[str, Any] = {
     "zeros of both signs": [0.0 if i % 2 else -0.0 for i in range(ROWS)],
 }
 
-TRAINED_ON = ("ids", "subnormal", "large", "infinite")
+TRAINED_ON = ("near 1e15", "ids", "subnormal", "rounding", "large", "infinite")
 
 COMMANDS = {
     "scan": "scan t.csv --permutations 19",
