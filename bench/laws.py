@@ -48,6 +48,17 @@ TUNED = (
     "Poisson sums",
     "table 3 x 4",
     "Frank",
+    # Of the oscillating ones, every second.
+    "3 half waves",
+    "7 half waves",
+    "14 half waves",
+    "28 half waves",
+    "40 half waves",
+    "80 half waves",
+    "sawtooth of 8",
+    "staircase of 12",
+    "tied staircase of 6",
+    "small square",
 )
 """Laws that the estimate of the package was developed on; the others were kept out."""
 
@@ -62,6 +73,8 @@ class Law:
       grid: function that returns the `Grid` of the law; None where there is no density.
       exact: HGR where there is a formula.
       attained: whether there are functions whose correlation is HGR.
+      phases: function ``(x, y)`` that returns what the grid is of, and the functions that attain
+        HGR are functions of; None for x and y themselves.
     """
 
     name: str
@@ -69,6 +82,7 @@ class Law:
     grid: Callable[[], Grid] | None = None
     exact: float | None = None
     attained: bool = True
+    phases: Callable[[Vector, Vector], Sample] | None = None
 
     @property
     def tuned(self) -> bool:
@@ -90,6 +104,8 @@ class Law:
 
     def optimal(self, x: Vector, y: Vector) -> Sample:
         """Return the functions that attain HGR at a sample: without a grid, both are linear."""
+        if self.phases is not None:
+            x, y = self.phases(x, y)
         if self.grid is None:
             return x, y
         _, grid, f, g = self.solution
@@ -190,6 +206,35 @@ def noisy_law(
         return below
 
     return Law(name, sample, lambda: conditional_grid(x.ppf, cdf, y_range), exact)
+
+
+def phased_law(
+    name: str,
+    phase: Callable[[Vector], Vector],
+    mean: Callable[[Vector], Vector],
+    scale: float,
+    draw: Callable[[Random, int], Vector] | None = None,
+) -> Law:
+    """Return the law of ``y = mean(phase(x)) + scale e``, with e standard normal.
+
+    HGR is that of the phase and y, however often x comes back to the same phase: the grid is of one
+    period.
+
+    Args:
+      name: name of the law.
+      phase: function of x, uniform on 0 to 1.
+      mean: function of the phase, from -1 to 1.
+      scale: of the noise.
+      draw: function ``(rng, n)`` that returns x; None for uniform x on 0 to 1.
+    """
+
+    def sample(rng: Random, n: int) -> Sample:
+        x = rng.uniform(size=n) if draw is None else draw(rng, n)
+        return x, mean(phase(x)) + scale * rng.standard_normal(n)
+
+    reach = 1 + 7 * scale
+    of_phase = noisy_law(name, stats.uniform(), mean, scale, (-reach, reach))
+    return dataclasses.replace(of_phase, sample=sample, phases=lambda x, y: (phase(x), y))
 
 
 def copula_law(
@@ -378,6 +423,75 @@ def _plackett(theta: float) -> Callable[[Vector, Vector], Matrix]:
     return density
 
 
+def _half_waves(count: int, scale: float) -> Law:
+    """Noisy cosine; of its half waves, as high as each other, the phase is that of one."""
+
+    def phase(x: Vector) -> Vector:
+        folded: Vector = np.abs((count * x + 1) % 2 - 1)
+        return folded
+
+    return phased_law(f"{count} half waves", phase, lambda t: np.cos(np.pi * t), scale)
+
+
+def _season(period: int, scale: float) -> Law:
+    """A wave over a column of dates: with more rows come more periods."""
+
+    def days(_: Random, n: int) -> Vector:
+        return np.arange(n, dtype=np.float64)
+
+    return phased_law("season", lambda day: day % period / period, _wave, scale, days)
+
+
+def _sawtooth(count: int, scale: float) -> Law:
+    return phased_law(f"sawtooth of {count}", lambda x: count * x % 1, lambda t: t, scale)
+
+
+def _staircase(count: int, scale: float) -> Law:
+    """Steps of equal width and different heights, in random order."""
+    assert CELLS % count == 0
+    heights = np.random.default_rng(count).permutation(count) / (count - 1)
+
+    def middle(x: Vector) -> Vector:
+        of_step: Vector = (np.floor(count * x) + 0.5) / count
+        return of_step
+
+    def height(t: Vector) -> Vector:
+        return heights[(count * t).astype(int)]
+
+    return phased_law(f"staircase of {count}", middle, height, scale)
+
+
+def _tied_staircase(count: int, share: float) -> Law:
+    """Rising steps, where a share of the rows is on the step of x and the others anywhere."""
+
+    def step(x: Vector) -> Vector:
+        return np.floor(count * x)
+
+    def sample(rng: Random, n: int) -> Sample:
+        x = rng.uniform(size=n)
+        return x, np.where(rng.uniform(size=n) < share, step(x), rng.integers(0, count, n))
+
+    name = f"tied staircase of {count}"
+    return Law(name, sample, exact=share, phases=lambda x, y: (step(x), y))
+
+
+def _square(name: str, low: float, width: float, share: float) -> Law:
+    """A share of the rows in a small square, the others independent and uniform on 0 to 1."""
+    both = share + (1 - share) * (width**2 if low < 1 else 0)
+    either = share + (1 - share) * (width if low < 1 else 0)
+
+    def inside(z: Vector) -> Vector:
+        return ((low <= z) & (z < low + width)).astype(np.float64)
+
+    def sample(rng: Random, n: int) -> Sample:
+        rows = rng.permutation(n) < round(share * n)
+        x, y = np.where(rows, low + width * rng.uniform(size=(2, n)), rng.uniform(size=(2, n)))
+        return x, y
+
+    hgr = (both - either**2) / (either * (1 - either))
+    return Law(name, sample, exact=hgr, phases=lambda x, y: (inside(x), inside(y)))
+
+
 def _wave(x: Vector) -> Vector:
     height: Vector = np.sin(2 * np.pi * x)
     return height
@@ -470,3 +584,25 @@ def laws() -> list[Law]:
         _clayton(1.0),
         _log_link(),
     ]  # fmt: skip
+
+
+def oscillating_laws() -> list[Law]:
+    """Return laws of functions that come back to the same heights, and of few rows that decide.
+
+    Every second one is among the `TUNED`.
+    """
+    waves = (
+        *((3, 0.5), (5, 0.3), (7, 0.5), (10, 0.7), (14, 0.5), (20, 0.3), (28, 0.5), (31, 0.7)),
+        *((40, 0.5), (56, 0.3), (80, 0.5)),
+    )
+    return [
+        *(_half_waves(count, scale) for count, scale in waves),
+        _season(150, 0.5),
+        _sawtooth(8, 0.15),
+        _sawtooth(20, 0.3),
+        _staircase(12, 0.15),
+        _staircase(20, 0.2),
+        _tied_staircase(6, 0.7),
+        _square("far cluster", 5.0, 0.1, 0.02),
+        _square("small square", 0.7, 0.02, 0.02),
+    ]

@@ -1,12 +1,13 @@
 """How near are estimates to the HGR of laws whose HGR is known?
 
-    python -m bench.truth [--quick] [--write] [--only {errors,intervals,times}]
+    python -m bench.truth [--quick] [--write] [--only {errors,oscillations,intervals,times}]
 
 The laws of `bench.laws`: half of them were looked at while `hgr` was made, the others were not, and
 both halves are reported.  The oracle knows the functions that attain HGR and correlates them; its
-error is what sampling leaves.  Laws whose HGR no functions attain are reported apart.  The same for
-intervals: how often they cover HGR, and how wide they are.  The estimates of maxcorr, where it is
-installed, take longer: they have fewer samples, the first ones.
+error is what sampling leaves.  Laws whose HGR no functions attain are reported apart, and so are
+laws that oscillate, with how often independence is rejected.  The same for intervals: how often
+they cover HGR, and how wide they are.  The estimates of maxcorr, where it is installed, take
+longer: they have fewer samples, the first ones.
 """
 
 from __future__ import annotations
@@ -26,7 +27,7 @@ from numpy.typing import NDArray
 from scipy import stats
 
 import hgr_jax
-from bench.laws import Law, laws
+from bench.laws import Law, laws, oscillating_laws
 from bench.machine import describe
 from bench.report import MarkdownReport, bench_parser
 from bench.timing import seconds
@@ -41,7 +42,10 @@ ROWS = {100: 400, 300: 400, 1_000: 300, 3_000: 150, 10_000: 60}
 INTERVAL_ROWS = {100: 1_000, 300: 1_000, 1_000: 1_000, 3_000: 300}
 """Numbers of rows, and of samples of each law, for intervals."""
 
-PARTS = ("errors", "intervals", "times")
+OSCILLATION_ROWS = {300: 200, 1_000: 200, 3_000: 100, 10_000: 60}
+"""Numbers of rows, and of samples of each oscillating law."""
+
+PARTS = ("errors", "oscillations", "intervals", "times")
 """Tables, each a result of its own."""
 
 LEVEL = 0.95
@@ -259,6 +263,51 @@ def _halves(
     yield ["independence", *(f"{error:.4f}" for error in independent.values())]
 
 
+def oscillation_table(report: MarkdownReport, plan: dict[int, int], every: Sequence[Law]) -> None:
+    """The table of oscillating laws: errors of `hgr`, and the power of the test."""
+    hgr = over_samples(Contestant(hgr_jax.hgr))
+    errors: dict[int, dict[str, dict[str, float]]] = {}
+    biases: dict[int, dict[str, float]] = {}
+    power: dict[str, float] = {}
+    tested = min(SHOWN_ROWS, max(plan))
+    for rows, count in plan.items():
+        errors[rows], biases[rows] = {}, {}
+        print(f"n = {rows:,}", file=sys.stderr, flush=True)
+        for place, law in enumerate(every):
+            values = measured(law, rows, count, place, {"hgr": hgr})
+            errors[rows][law.name] = {n: root_mean_square(v - law.hgr) for n, v in values.items()}
+            biases[rows][law.name] = float(np.mean(values["hgr"])) - law.hgr
+            if rows == tested:
+                pairs = zip(*samples(law, rows, count, place), strict=True)
+                pvalues = [hgr_jax.independence_test(x, y).pvalue for x, y in pairs]
+                power[law.name] = float(np.mean(np.array(pvalues) < 1 - LEVEL))
+
+    def rows_of_table() -> Iterator[list[str]]:
+        halves = [[law for law in every if law.tuned is tuned] for tuned in (True, False)]
+        for name, some in zip(("all", "looked at", "kept out"), (every, *halves), strict=True):
+            means = [_mean(of_laws, some, "hgr") for of_laws in errors.values()]
+            rejected = np.mean([power[law.name] for law in some])
+            yield [f"{name} ({len(some)})", "", "", *means, f"{rejected:.3f}"]
+        for law in every:
+            cells = [
+                f"{errors[rows][law.name]['hgr']:.3f} ({biases[rows][law.name]:+.3f})"
+                for rows in plan
+            ]
+            kept_out = "" if law.tuned else "yes"
+            yield [law.name, f"{law.hgr:.3f}", kept_out, *cells, f"{power[law.name]:.3f}"]
+
+    report.say("### Oscillations, sawteeth, staircases and clusters")
+    report.say()
+    report.say(
+        "Root mean squared error of `hgr`: means over the laws, and in brackets as a multiple of"
+    )
+    report.say("the oracle's; of single laws, and in brackets the bias.  Power: the share of")
+    report.say(f"samples of {tested:,} rows in which `independence_test` has p < {1 - LEVEL:.2f}.")
+    report.table(
+        ["", "HGR", "kept out", *(f"n = {rows:,}" for rows in plan), "power"], rows_of_table()
+    )
+
+
 def interval_tables(report: MarkdownReport, plan: dict[int, int], every: Sequence[Law]) -> None:
     """Tables of intervals: coverage and width, means over the laws and single laws."""
     fits = jax.jit(
@@ -358,13 +407,16 @@ def main(argv: list[str] | None = None) -> int:
     parser = bench_parser("truth", __doc__, quick="one length, few laws, samples and estimates")
     parser.add_argument("--only", choices=PARTS, help="of the tables")
     options = parser.parse_args(argv)
-    every = laws()
-    plan, interval_plan, estimates = ROWS, INTERVAL_ROWS, contestants()
+    every, oscillating = laws(), oscillating_laws()
+    plan, interval_plan, oscillation_plan = ROWS, INTERVAL_ROWS, OSCILLATION_ROWS
+    estimates = contestants()
     if options.quick:
-        every, plan, interval_plan = every[::12], {100: 3}, {100: 3}
+        every, oscillating = every[::12], oscillating[::5]
+        plan, interval_plan, oscillation_plan = {100: 3}, {100: 3}, {100: 3}
         estimates = {name: each for name, each in estimates.items() if name in QUICK}
     parts: tuple[Callable[[MarkdownReport], None], ...] = (
         lambda report: error_tables(report, plan, every, estimates),
+        lambda report: oscillation_table(report, oscillation_plan, oscillating),
         lambda report: interval_tables(report, interval_plan, every),
         lambda report: times(report, list(plan), estimates),
     )

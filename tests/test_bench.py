@@ -47,7 +47,7 @@ from bench import (
 )
 from bench import compile as compile_bench
 from bench.data import DISTRIBUTIONS, RELATIONS, data_folder, relation
-from bench.laws import Grid, laws
+from bench.laws import TUNED, Grid, laws, oscillating_laws
 from bench.report import RESULTS, MarkdownReport
 from hgr_jax.fairness import FairMLPRegressor
 from hgr_jax.inference.rank_law import LEVELS, log_probability
@@ -101,6 +101,7 @@ QUICK: list[tuple[Any, list[str]]] = [
             "| kept out (",
             "| independence | 0.",
             "| kept out, lowest |",
+            "| 80 half waves | 0.839 |  | ",
         ],
     ),
     (power, ["| linear | 1.00 |", "mean of dependent ones", "| Pearson | IDS | MGC |"]),
@@ -254,6 +255,24 @@ def test_coverage_knows_the_population() -> None:
         law = coverage.table_law(kind, 0.6, (0.5, 0.5))
         np.testing.assert_allclose(law.sum(axis=0), 0.5, atol=1e-7)
         assert Grid(law, *np.arange(2.0) * np.ones((2, 2))).solve()[0] == pytest.approx(expected)
+
+
+def test_oscillating_laws_are_as_dependent_as_one_period() -> None:
+    every = oscillating_laws()
+    assert [law.tuned for law in every] == [place % 2 == 0 for place in range(len(every))]
+    names = [law.name for law in (*laws(), *every)]
+    assert set(TUNED) <= set(names)
+    assert len(set(names)) == len(names)
+    found = {law.name: law.hgr for law in every}
+    of_one_period = next(law.hgr for law in laws() if law.name == "sine, 2 periods")
+    for name in ("3 half waves", "28 half waves", "80 half waves", "season"):
+        assert found[name] == pytest.approx(of_one_period, abs=2e-4)
+    assert found["season"] == pytest.approx(0.839, abs=5e-4)
+    assert found["sawtooth of 8"] == pytest.approx(0.899, abs=5e-4)
+    rng = np.random.default_rng(0)
+    for law in every:
+        f, g = law.optimal(*law.sample(rng, 40_000))
+        assert np.corrcoef(f, g)[0, 1] == pytest.approx(law.hgr, abs=0.02)
 
 
 def test_rank_law_quick(capsys: pytest.CaptureFixture[str]) -> None:
