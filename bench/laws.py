@@ -442,6 +442,18 @@ def _season(period: int, scale: float) -> Law:
     return phased_law("season", lambda day: day % period / period, _wave, scale, days)
 
 
+def _sine_of_normal(speed: float, scale: float) -> Law:
+    """The phase of a fast wave of a normal variable is all but uniform."""
+
+    def phase(x: Vector) -> Vector:
+        of_wave: Vector = speed * x / (2 * np.pi) % 1
+        return of_wave
+
+    return phased_law(
+        "sine of a normal", phase, _wave, scale, lambda rng, n: rng.standard_normal(n)
+    )
+
+
 def _sawtooth(count: int, scale: float) -> Law:
     return phased_law(f"sawtooth of {count}", lambda x: count * x % 1, lambda t: t, scale)
 
@@ -605,4 +617,5 @@ def oscillating_laws() -> list[Law]:
         _tied_staircase(6, 0.7),
         _square("far cluster", 5.0, 0.1, 0.02),
         _square("small square", 0.7, 0.02, 0.02),
+        _sine_of_normal(4.0, 0.5),
     ]

@@ -21,6 +21,7 @@ from threadpoolctl import threadpool_limits
 import hgr_jax
 from bench import (
     accuracy,
+    agreement,
     calibration,
     conditional,
     coverage,
@@ -103,6 +104,10 @@ QUICK: list[tuple[Any, list[str]]] = [
             "| kept out, lowest |",
             "| 80 half waves | 0.839 |  | ",
         ],
+    ),
+    (
+        agreement,
+        ["| 7 half waves, n = 300 | 0.839 |", "| independent, n = 300 |", "| made up | 300 |"],
     ),
     (power, ["| linear | 1.00 |", "mean of dependent ones", "| Pearson | IDS | MGC |"]),
     (conditional, ["| determined |  | 0.00 / 0.00 / 0.00 |", "| mixed | 10 | GCM | 1 |"]),
@@ -273,6 +278,26 @@ def test_oscillating_laws_are_as_dependent_as_one_period() -> None:
     for law in every:
         f, g = law.optimal(*law.sample(rng, 40_000))
         assert np.corrcoef(f, g)[0, 1] == pytest.approx(law.hgr, abs=0.02)
+
+
+def test_disagreement_is_counted() -> None:
+    seen = agreement.Seen(
+        values={"hgr": 0.9, "scan": 0.7, "findings": 0.7005},
+        intervals={"hgr_fit": (0.8, 0.95), "scan": (0.0, 0.8)},
+        pvalues={"scan": 0.01, "independence_test": 0.3},
+        standard_error=0.02,
+    )
+    assert seen.difference == pytest.approx(0.2)
+    assert seen.extremes == "scan 0.700, hgr 0.900"
+    assert seen.outside == 3
+    assert seen.contradictions == {"hgr_fit": 1, "scan": 1}
+    assert [seen.too_high(hgr) for hgr in (0.5, 0.8, 0.82)] == [3, 1, 0]
+    once = agreement.Seen({"hgr": 0.7, "scan": 0.7004}, {"scan": (0.6, 0.7)}, {"scan": 0.05})
+    shown = agreement.cells([seen, once])
+    assert shown[0] == "1 of 2"
+    assert shown[2:] == ["3 of 8", "hgr_fit 1, scan 1"]
+    seen.values["scan"] = math.nan
+    assert agreement.cells([seen])[0] == "1 of 1"
 
 
 def test_rank_law_quick(capsys: pytest.CaptureFixture[str]) -> None:
