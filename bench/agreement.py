@@ -61,9 +61,8 @@ MOST_ROWS, MOST_PAIRS = 20_000, 60
 NEAR = 1e-3
 """Values that differ by less are one number: float32, and bases that are interpolated."""
 
-LEVEL, DOUBT = 0.05, (0.04, 0.06)
-"""p-value below which independence is rejected, and p-values that count as neither: of
-permutations."""
+DOUBT = (0.04, 0.06)
+"""p-values that count neither as below nor as above 0.05: those of permutations vary."""
 
 PARTS = ("laws", "tables")
 
@@ -246,10 +245,11 @@ def law_table(report: MarkdownReport, plan: Mapping[int, int], every: Sequence[L
     report.say(
         "are outside of an interval, of all of both. *0 against p*: by interval, p-values of"
     )
-    report.say(f"the scan or of `independence_test` below {LEVEL} where 0 is in it, or above where")
+    report.say(f"the scan or of `independence_test` below {DOUBT[0]} where 0 is in it, or above")
     report.say(
-        "it is not. *too high*: values above HGR by four standard errors of the fit and 0.01."
+        f"{DOUBT[1]} where it is not. *too high*: values above HGR by more than four standard"
     )
+    report.say("errors of the fit and 0.01.")
     total: list[Seen] = []
     too_high = 0
 
