@@ -25,7 +25,8 @@ from tqdm import tqdm
 from bench.machine import describe
 from bench.report import MarkdownReport, bench_parser
 from hgr_jax._arrays import Floats
-from hgr_jax.core.host.ranks import MOST_FUNCTIONS, OF_FEW, RankedColumn, ranked_columns
+from hgr_jax.core.host.ranks import MOST_FUNCTIONS, RankedColumn, ranked_columns
+from hgr_jax.core.ranks import OF_FEW
 from hgr_jax.inference.rank_law import (
     LEVELS,
     TABLE,

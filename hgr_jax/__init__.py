@@ -28,16 +28,15 @@ if TYPE_CHECKING:
     )
     from hgr_jax.core.kernels import polynomial_kernel
     from hgr_jax.core.modes import SpectrumFit, SpectrumTransform
+    from hgr_jax.inference.hgr_fits import HGRFit, LevelTransform, RankTransform, hgr_fit
     from hgr_jax.inference.independence import ConditionalTests, IndependenceTest, independence_test
     from hgr_jax.inference.selection import DegreeSelection, select_degrees
     from hgr_jax.measures import (
         AceCurve,
         AceFit,
         ConditionalHGRFit,
-        HGRFit,
         NeuralFit,
         NeuralTransform,
-        RankTransform,
         RDCFit,
         RDCTransform,
         ace,
@@ -46,7 +45,6 @@ if TYPE_CHECKING:
         distance_correlation,
         gedi,
         hgr,
-        hgr_fit,
         hsic,
         kb,
         kb_fit,
@@ -84,6 +82,7 @@ _NAMES = {
     ),
     "core.kernels": ("polynomial_kernel",),
     "core.modes": ("SpectrumFit", "SpectrumTransform"),
+    "inference.hgr_fits": ("HGRFit", "LevelTransform", "RankTransform", "hgr_fit"),
     "inference.independence": ("ConditionalTests", "IndependenceTest", "independence_test"),
     "inference.selection": ("DegreeSelection", "select_degrees"),
     "scanning.api": ("hgr_matrix", "scan"),
@@ -120,6 +119,7 @@ __all__ = [
     "HGRFit",
     "IndependenceTest",
     "KBFit",
+    "LevelTransform",
     "NeuralFit",
     "NeuralTransform",
     "Pair",

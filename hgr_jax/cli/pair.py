@@ -9,7 +9,6 @@ from pathlib import Path
 from typing import Any
 
 import jax
-import jax.numpy as jnp
 import numpy as np
 from numpy.typing import NDArray
 
@@ -22,10 +21,10 @@ from hgr_jax.cli.outputs import print_messages, save_picture, unused_path
 from hgr_jax.cli.scan import report_scan
 from hgr_jax.core.fits import KBFit, Status
 from hgr_jax.core.ranks import LEAST_ROWS
+from hgr_jax.inference.hgr_fits import HGRFit, hgr_fit
 from hgr_jax.inference.independence import independence_test
 from hgr_jax.inference.resampling import cross_fitted
-from hgr_jax.measures import hgr_fit, kb, kb_fit, sk_fit, spearman
-from hgr_jax.measures.hgr import HGRFit
+from hgr_jax.measures import kb, kb_fit, sk_fit, spearman
 from hgr_jax.plotting import plot_fit
 from hgr_jax.scanning.api import scan
 from hgr_jax.scanning.findings import law_in_words, spearman_interval
@@ -121,8 +120,8 @@ def report_pair(
         test = independence_test(a, b)
         pvalue = test.pvalue if dependent is None else float(dependent.pvalue[0, 1])
         # 0 is in the interval exactly where this test does not reject.
-        low, high = dataclasses.replace(fit, pvalue=jnp.asarray(pvalue)).interval()
-        _print_measure("HGR", float(fit.correlation), f"95% interval {low:.3f} to {high:.3f}")
+        low, high = dataclasses.replace(fit, _pvalue=pvalue).interval()
+        _print_measure("HGR", fit.correlation, f"95% interval {low:.3f} to {high:.3f}")
         _print_pvalue(pvalue, law_in_words({} if dependent is None else dependent.settings))
         if dependent is None:
             _print_measure("chance", test.null_mean, NULL)
@@ -285,20 +284,8 @@ def _report_categories(
     _print_pvalue(result.pvalue[0, 1], law_in_words(result.settings))
     print()
     _print_remarks(result, names)
-    for letter, transform, name, column in zip("fg", (fit.f, fit.g), names, (a, b), strict=True):
-        category = result.category(name)
-        if category is None:
-            points = np.linspace(column.min(), column.max(), 5)
-            labels = [f"{x:.4g}" for x in points]
-        else:
-            points = np.unique(column)
-            labels = [printable(category.levels[int(level)]) for level in points]
-        print(f"{letter} of {printable(name)}:")
-        heights = np.asarray(transform(points))
-        for label, height in zip(labels[:LEVELS_LISTED], heights, strict=False):
-            print(f"  {height:>7.3f}  {label}")
-        if len(labels) > LEVELS_LISTED:
-            print(f"  ... and {len(labels) - LEVELS_LISTED:,} other levels")
+    categories = [result.category(name) for name in names]
+    _print_values(fit, names, (a, b), categories)
     print(f"\n{drawn}")
 
 
@@ -323,12 +310,13 @@ def _print_heading(frame: Frame, names: Sequence[str], rows: int, notes: Mapping
 
 
 def _print_transformations(fit: HGRFit | KBFit, names: Sequence[str], a: Floats, b: Floats) -> None:
-    print(f"f = {fit.f.formula('a')}\n    with a = {names[0]}")
-    print(f"g = {fit.g.formula('b')}\n    with b = {names[1]}")
     degrees = np.asarray(fit.degrees)
     if isinstance(fit, HGRFit):
+        _print_values(fit, names, (a, b), (None, None))
         print(f"functions of ranks: {degrees[0]} and {degrees[1]}")
         return
+    print(f"f = {fit.f.formula('a')}\n    with a = {names[0]}")
+    print(f"g = {fit.g.formula('b')}\n    with b = {names[1]}")
     print(f"effective degrees: {degrees[0]} and {degrees[1]}")
     if int(fit.status) == Status.ONE_ROW:
         row = int(fit.influential_row)
@@ -336,3 +324,27 @@ def _print_transformations(fit: HGRFit | KBFit, names: Sequence[str], a: Floats,
             f"one row alone, {names[0]} {a[row]:g} and {names[1]} {b[row]:g}, makes up"
             f" {float(fit.leverage):.0%} of the correlation: look at the picture"
         )
+
+
+def _print_values(
+    fit: HGRFit | KBFit,
+    names: Sequence[str],
+    columns: Sequence[Floats],
+    categories: Sequence[Category | None],
+) -> None:
+    """Print values of both transformations: at quantiles of a number, and at levels."""
+    for letter, transform, name, column, category in zip(
+        "fg", (fit.f, fit.g), names, columns, categories, strict=True
+    ):
+        if category is None:
+            points = np.unique(np.quantile(column, (0, 0.1, 0.25, 0.5, 0.75, 0.9, 1)))
+            labels = [f"{x:.4g}" for x in points]
+        else:
+            points = np.unique(column)
+            labels = [printable(category.levels[int(level)]) for level in points]
+        print(f"{letter} of {printable(name)}:")
+        heights = np.asarray(transform(points))
+        for label, height in zip(labels[:LEVELS_LISTED], heights, strict=False):
+            print(f"  {height:>7.3f}  {label}")
+        if len(labels) > LEVELS_LISTED:
+            print(f"  ... and {len(labels) - LEVELS_LISTED:,} other levels")

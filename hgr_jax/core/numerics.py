@@ -192,3 +192,40 @@ def any_in_batch(flag: Array) -> Array:
 def _any_in_batch_mapped(axis_size: int, in_batched: list[bool], flag: Array) -> tuple[Array, bool]:
     del axis_size, in_batched
     return any_in_batch(jnp.any(flag, axis=0)), False
+
+
+def cosines(x: Array, speeds: range) -> Array:
+    """Return ``cos(pi j x)`` for whole numbers j, ``(speeds, ...)``."""
+    j = np.arange(speeds.start, speeds.stop).astype(x.dtype)
+    return _cos_pi(j.reshape(-1, *[1] * x.ndim) * _repeated(x, len(j)))
+
+
+@functools.partial(jax.custom_jvp, nondiff_argnums=(1,))
+def _repeated(x: Array, count: int) -> Array:
+    """Return ``count`` times ``x``, ``(count, ...)``."""
+    return jnp.broadcast_to(x[None], (count, *x.shape))
+
+
+@_repeated.defjvp
+def _repeated_jvp(count: int, primals: tuple[Array], tangents: tuple[Array]) -> tuple[Array, Array]:
+    """The transpose of a concatenation is a sum of its parts.
+
+    XLA uses vector instructions for that, but not for the sum over an axis of a broadcast.
+    """
+    return _repeated(*primals, count), jnp.concatenate([tangents[0][None]] * count)
+
+
+@jax.custom_jvp
+def _cos_pi(x: Array) -> Array:
+    """Return ``cos(pi x)`` by a polynomial, in a tenth of the time of `jax.numpy.cos`."""
+    y = 0.5 - jnp.abs(x - 2 * jnp.round(x / 2))  # cos(pi x) = sin(pi y)
+    square, total = (np.pi * y) ** 2, jnp.ones_like(y)
+    for i in range(20 if x.dtype == np.float64 else 12, 0, -2):  # to the last digit of the dtype
+        total = 1 - total * square * (1 / (i * (i + 1)))
+    return np.pi * y * total
+
+
+@_cos_pi.defjvp
+def _cos_pi_jvp(primals: tuple[Array], tangents: tuple[Array]) -> tuple[Array, Array]:
+    (x,) = primals
+    return _cos_pi(x), np.pi * _cos_pi(x + 0.5) * tangents[0]

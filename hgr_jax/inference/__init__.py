@@ -2,6 +2,7 @@
 
 * `independence`: `independence_test`, the test to begin with, by ranks, and `ConditionalTests`, of
   one table, given other columns;
+* `hgr_fits`: `hgr_fit`, HGR with an interval, a p-value and its transformations;
 * `conditional`: products of residuals of functions of ranks, given other variables;
 * `rank_law`: the law of several blocks of functions of ranks;
 * `roys_root`: the law that HGR-KB follows for many rows of independent data;
@@ -18,6 +19,7 @@
 """
 
 from hgr_jax.inference import roys_root
+from hgr_jax.inference.hgr_fits import HGRFit, LevelTransform, RankTransform, hgr_fit
 from hgr_jax.inference.independence import ConditionalTests, IndependenceTest, independence_test
 from hgr_jax.inference.intervals import adjust, corrected, upper_bound
 from hgr_jax.inference.permutation import PermutationTest, permutation_test
@@ -33,13 +35,17 @@ __all__ = [
     "BootstrapInterval",
     "ConditionalTests",
     "DegreeSelection",
+    "HGRFit",
     "IndependenceTest",
+    "LevelTransform",
     "PermutationTest",
+    "RankTransform",
     "RidgeSelection",
     "adjust",
     "bootstrap",
     "corrected",
     "cross_fitted",
+    "hgr_fit",
     "independence_test",
     "permutation_test",
     "roys_root",

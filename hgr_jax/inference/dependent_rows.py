@@ -35,7 +35,8 @@ from scipy import fft, special
 from hgr_jax._arrays import Floats, Integers
 from hgr_jax._checks import as_groups, as_order
 from hgr_jax.core.host.linalg import residuals, top_singular_values
-from hgr_jax.core.host.ranks import BLOCKS, OF_BOTH, effective_shares, ranks
+from hgr_jax.core.host.ranks import BLOCKS, effective_shares, ranks
+from hgr_jax.core.ranks import OF_BOTH
 
 FIRST_DRAWS, STOP_SHARE = 199, 0.2
 """Number of random orders after which a pair stops, if this share of them reaches its statistic."""

@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING, Any
 
 from hgr_jax.measures.ace import AceCurve, AceFit, ace, ace_fit
 from hgr_jax.measures.classical import oracle, pearson, spearman
-from hgr_jax.measures.hgr import HGRFit, RankTransform, hgr, hgr_fit
+from hgr_jax.measures.hgr import hgr
 from hgr_jax.measures.kb import kb, kb_fit
 from hgr_jax.measures.kde import chi2, kde
 from hgr_jax.measures.kernel_cca import kernel_cca, kernel_ica_contrast
@@ -37,19 +37,16 @@ __all__ = [
     "AceCurve",
     "AceFit",
     "ConditionalHGRFit",
-    "HGRFit",
     "NeuralFit",
     "NeuralTransform",
     "RDCFit",
     "RDCTransform",
-    "RankTransform",
     "ace",
     "ace_fit",
     "chi2",
     "distance_correlation",
     "gedi",
     "hgr",
-    "hgr_fit",
     "hsic",
     "kb",
     "kb_fit",

@@ -9,16 +9,10 @@ import numpy as np
 from jax import Array
 from numpy.typing import ArrayLike, NDArray
 
-from hgr_jax._arrays import is_traced
+from hgr_jax._arrays import is_traced, scalar_of
 from hgr_jax._checks import as_host_weights, as_real_array
 from hgr_jax.core.host.estimates import HGREstimate
-from hgr_jax.core.host.polynomials import fit_pair
-from hgr_jax.core.host.ranks import (
-    MOST_FUNCTIONS,
-    RankKernel,
-    effective_row_count,
-)
-from hgr_jax.core.kernels import Indicators
+from hgr_jax.core.host.ranks import effective_row_count
 from hgr_jax.core.ranks import LEAST_ROWS
 from hgr_jax.tables.levels import Category, pool_rare_levels
 
@@ -38,24 +32,22 @@ def hgr_with_levels(a: Any, b: Any, weights: ArrayLike | None) -> Array:
         raise ValueError(f"a and b must have the same number of rows; got {rows} and {others}.")
     w = as_host_weights(weights, rows)
     w = np.ones(rows) if w is None else w
-    (x, of_a), (y, of_b) = (_values_and_kernel(n, c, w > 0) for n, c in (("a", a), ("b", b)))
-    if of_a is None or of_b is None or effective_row_count(rows, w) < LEAST_ROWS:
-        return jnp.asarray(jnp.nan, dtype)
-    fitted = fit_pair(x, y, w[w > 0], (of_a, of_b))
-    estimate = HGREstimate(fitted, is_number, float(1 / np.sum(fitted.shares**2)))
-    return jnp.asarray(estimate.value if estimate.moments.any() else 0.0, dtype)
+    (x, of_a), (y, of_b) = (_values_and_levels(n, c, w > 0) for n, c in (("a", a), ("b", b)))
+    if x is None or y is None or effective_row_count(rows, w) < LEAST_ROWS:
+        return scalar_of(np.nan, dtype)
+    return scalar_of(HGREstimate.of((x, y), (of_a, of_b), w[w > 0]).value, dtype)
 
 
-def _values_and_kernel(
+def _values_and_levels(
     name: str, x: Array | Category, kept: NDArray[np.bool_]
-) -> tuple[NDArray[Any], RankKernel | Indicators | None]:
-    """Return the values or levels of the rows that are kept, and their functions.
+) -> tuple[NDArray[Any] | None, int | None]:
+    """Return the values of the rows that are kept, or codes and their number of levels.
 
-    The latter are None for values that are not finite, and for levels most of which are rare.
+    The former are None for values that are not finite, and for levels most of which are rare.
     """
     if not isinstance(x, Category):
         values = np.asarray(x, np.float64)[kept]
-        return values, RankKernel(MOST_FUNCTIONS) if np.isfinite(values).all() else None
+        return (values if np.isfinite(values).all() else None), None
     codes = x.codes[kept]
     missing = int((codes < 0).sum())
     if missing:
@@ -64,8 +56,8 @@ def _values_and_kernel(
             " use hgr_jax.scan, which takes the rows where both columns are present."
         )
     if (codes == codes[0]).all():
-        return np.zeros(len(codes), np.intp), Indicators(1)
+        return np.zeros(len(codes), np.intp), 1
     pooled, _ = pool_rare_levels(Category(codes, x.levels))
     if not isinstance(pooled, Category):
-        return codes, None
-    return pooled.codes, Indicators(len(pooled.levels))
+        return None, None
+    return pooled.codes, len(pooled.levels)

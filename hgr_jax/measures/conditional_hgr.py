@@ -132,13 +132,11 @@ def conditional_hgr_fit(a: Any, b: Any, given: Any, weights: ArrayLike | None) -
         conditioning.shares,
     )
     first, second = (i not in levels for i in (0, 1))
-    estimate = HGREstimate(pair, (first, second), rows, np.concatenate(noise)[:, None])
-    average, blocks = estimate.average
-    best = int(average.best[0])
+    estimate = HGREstimate(pair, (first, second), rows, noise=np.concatenate(noise)[:, None])
     return ConditionalHGRFit(
         estimate.value,
-        estimate.pvalue,
-        (blocks.rows[best], blocks.columns[best]),
+        _pvalue_of_score(float(estimate.average.score[0]), rows),
+        estimate.degrees,
         (explained[0], explained[1]),
         rows,
         estimate,
@@ -150,3 +148,11 @@ def _residual_rows(conditioning: Conditioning, of_a: Floats, of_b: Floats) -> fl
     """Return the number of rows, less those that the two regressions use up."""
     spare = conditioning.rows - conditioning.map.shape[1] - 1
     return float((spare + of_a.sum()) * (spare + of_b.sum()) / (spare + np.sum(of_a * of_b)))
+
+
+def _pvalue_of_score(score: float, rows: float) -> float:
+    """Return the p-value of independence by the highest score of a block.
+
+    A fit to simulations of 20 to 10,000 rows without ties.
+    """
+    return min(0.08 * (1 + 20 / rows) * math.exp(-score / 2), 1.0)

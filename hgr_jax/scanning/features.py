@@ -13,9 +13,9 @@ from numpy.typing import ArrayLike, NDArray
 
 from hgr_jax._arrays import Floats, Integers
 from hgr_jax.core.host.polynomials import Polynomials
-from hgr_jax.core.host.ranks import OF_BOTH, ranks
+from hgr_jax.core.host.ranks import ranks
 from hgr_jax.core.kernels import Indicators, encode
-from hgr_jax.core.ranks import rank_functions
+from hgr_jax.core.ranks import OF_BOTH, rank_functions
 from hgr_jax.tables.columns import Columns
 
 RANK_DEGREE = 5
@@ -84,6 +84,10 @@ class Features:
         rank = ranks(self.x if self.float64_values is None else self.float64_values)
         x = rank.astype(self.x.dtype, copy=False)
         return dataclasses.replace(self, x=x, float64_values=None)
+
+    def level_count(self, column: int) -> int | None:
+        """Return the number of levels of a category; None for a number."""
+        return None if column < self.n_numeric else self.levels[column - self.n_numeric]
 
     def kernel(self, column: int, kernel: Any) -> Any:
         """Return ``kernel`` for a number, and the indicators of its levels for a category."""

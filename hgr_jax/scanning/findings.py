@@ -544,6 +544,8 @@ class _Lists:
 
     def _interval(self, pair: HostPair, i: int, j: int, level: float) -> tuple[float, float]:
         pvalue = float(self.scan.pvalue[i, j])
+        if math.isnan(pvalue) and pair.has_category:
+            return math.nan, math.nan
         return pair.interval(pvalue_of(pair) if math.isnan(pvalue) else pvalue, level)
 
     def _examine(self, place: int) -> Finding:
@@ -558,8 +560,6 @@ class _Lists:
         interval = (math.nan, math.nan)
         examined = ExaminedPair.of(scan, names, hgr)
         if examined is not None and self.has_intervals:
-            if len(examined.pair.rows) == rows and is_of_hgr(scan):
-                hgr = examined.pair.value  # of more functions than are looked at for all pairs
             low, high = self._interval(examined.pair, i, j, LEVEL)
             interval = min(low, hgr), max(high, hgr)  # it may be of a sample of the rows
             self.low_for_all[names], _ = self._interval(

@@ -11,6 +11,7 @@ import dataclasses
 import functools
 import math
 import warnings
+from collections.abc import Callable
 from typing import Any, cast
 
 import jax
@@ -26,7 +27,7 @@ from hgr_jax._threads import one_blas_thread
 from hgr_jax.core.canonical import Transformation
 from hgr_jax.core.fits import CopulaTransform, KBFit, is_dominant, takes_one_value
 from hgr_jax.core.formulas import formula
-from hgr_jax.core.host.estimates import HGREstimate, average_of_moments
+from hgr_jax.core.host.estimates import HGREstimate, correlation_of
 from hgr_jax.core.host.linalg import orthonormalise, top_singular_triples
 from hgr_jax.core.host.polynomials import (
     PolynomialPair,
@@ -35,13 +36,14 @@ from hgr_jax.core.host.polynomials import (
     stieltjes,
     tolerance,
 )
-from hgr_jax.core.host.ranks import MOST_FUNCTIONS, OF_BOTH, RankKernel
+from hgr_jax.core.host.ranks import MOST_FUNCTIONS, RankKernel, ranks
 from hgr_jax.core.kernels import Encoder, Indicators
 from hgr_jax.core.orthonormal import PolynomialBasis
 from hgr_jax.core.partial import EXPLAINED
-from hgr_jax.core.ranks import LEAST_ROWS, debias, rank_functions
-from hgr_jax.measures import hgr_fit, kb_fit
-from hgr_jax.measures.hgr import HGRFit
+from hgr_jax.core.ranks import LEAST_ROWS, OF_BOTH, debias
+from hgr_jax.inference.hgr_fits import HGRFit
+from hgr_jax.inference.independence import independence_test
+from hgr_jax.measures import kb_fit
 from hgr_jax.scanning.request import SOLVED
 from hgr_jax.scanning.residuals import conditioning_on
 from hgr_jax.tables.levels import encode_by_levels
@@ -96,14 +98,14 @@ def fit_of(scan: Any, a: str, b: str) -> KBFit | HGRFit:
             f"fit is of two columns alone, and this scan is given {given}: details has the"
             " transformations, and their residuals."
         )
+    if scan._kernels.ranked:
+        return _fit_of_ranks(scan, a, b)
     first, second = scan._values_of_pair(a, b)
     kernels = _kernels_of(scan, a, b)
     keep = ~(np.isnan(first) | np.isnan(second))
     weights = scan._weights
     if not keep.all():  # weights of 0, not fewer rows, so that all pairs share a program
         weights = np.where(keep, 1.0 if weights is None else weights, 0.0)
-    if scan._kernels.ranked:
-        return _fit_of_ranks(scan, (a, b), (first, second))
     choices = [kernels]
     if scan._kernels.single and all(isinstance(kernel, int) for kernel in kernels):
         choices = [(kernels[0], 1), (1, kernels[1])]
@@ -140,50 +142,34 @@ def interval_of(scan: Any, a: str, b: str, level: float) -> tuple[float, float]:
     check_fitted(scan)
     if scan.settings["given"]:
         raise ValueError("interval is of two columns alone, and this scan is given others.")
+    level = check_level("level", level)
+    pair = HostPair.of_ranks(scan, a, b)
+    return pair.interval(_pvalue_of(scan, a, b, pair), level)
+
+
+def _fit_of_ranks(scan: Any, a: str, b: str) -> HGRFit:
+    """Fit HGR of two columns, with the p-value of the scan."""
+    pair = HostPair.of_ranks(scan, a, b)
+    if pair.estimate.rows < LEAST_ROWS:
+        return HGRFit.unknown()
+    columns = pair.columns[0], pair.columns[1]
+    categories = [scan.category(name) for name in (a, b)]
     pvalue = scan.pvalue[scan.names.index(a), scan.names.index(b)]
-    return HostPair.of_ranks(scan, a, b).interval(float(pvalue), check_level("level", level))
+    known = None if math.isnan(pvalue) and not pair.has_category else float(pvalue)
+    return HGRFit.of(pair.estimate, columns, categories, known)
 
 
-def _fit_of_ranks(
-    scan: Any, names: tuple[str, str], columns: tuple[Floats, Floats]
-) -> HGRFit | KBFit:
-    """Fit HGR of two numbers, or HGR-KB of the ranks of a number beside a category."""
-    keep = ~(np.isnan(columns[0]) | np.isnan(columns[1]))
-    first, second = (jnp.asarray(column[keep]) for column in columns)
-    categories = [scan.category(name) for name in names]
-    if not any(categories):
-        return hgr_fit(
-            first, second, weights=None if scan._weights is None else scan._weights[keep]
-        )
-    if scan._weights is not None:
+def _pvalue_of(scan: Any, a: str, b: str, pair: HostPair) -> float:
+    """Return the p-value of two columns by the scan; without one, that of their test alone."""
+    pvalue = float(scan.pvalue[scan.names.index(a), scan.names.index(b)])
+    if not math.isnan(pvalue) or not pair.varies:
+        return pvalue
+    if pair.has_category:
         raise ValueError(
-            "fit of HGR beside a category takes no weights: details has the transformations, or"
-            " take measure='kb'."
+            f"an interval of {a!r} and {b!r} needs their p-value, and this scan has none: scan"
+            " with a test."
         )
-    kernels = [
-        RankFeatures(np.sort(x[keep])) if category is None else Indicators(len(category.levels))
-        for x, category in zip(columns, categories, strict=True)
-    ]
-    return _with_levels(kb_fit(first, second, *kernels), categories)
-
-
-@dataclasses.dataclass(frozen=True, eq=False)
-class RankFeatures:
-    """The first functions of the ranks among a sample, as a kernel.
-
-    Attributes:
-      sample: ``(n,)``, rising.
-    """
-
-    sample: Floats
-
-    def __call__(self, x: Array) -> Array:
-        """Return functions ``(m, 8)`` of values ``(m,)``."""
-        values, places = np.unique(self.sample, return_index=True)
-        counts = np.diff(np.append(places, len(self.sample)))
-        shares = ((places + counts / 2) / len(self.sample)).astype(x.dtype)
-        share = jnp.interp(x, jnp.asarray(values, x.dtype), shares)
-        return rank_functions(share, min(OF_BOTH, len(values) - 1)).T
+    return independence_test(*pair.columns, weights=pair.weights).pvalue
 
 
 def check_fitted(scan: Any) -> None:
@@ -388,22 +374,29 @@ class HostPair:
         return np.asarray((f * self.fitted.shares) @ g.T)
 
     @property
-    def effective_rows(self) -> float:
-        """The effective number of rows."""
-        return float(1 / np.sum(self.fitted.shares**2))
-
-    @property
     def varies(self) -> bool:
         """Whether both columns vary on the rows."""
         return len(self.rows) > 1 and all(x.min() < x.max() for x in self.columns)
 
     @property
+    def has_category(self) -> bool:
+        """Whether a column is a category."""
+        return any(isinstance(kernel, Indicators) for kernel in self.kernels)
+
+    @functools.cached_property
+    def estimate(self) -> HGREstimate:
+        """HGR of ranks, of the residuals if columns are given."""
+        if self.conditioning is None:
+            return HGREstimate.of(self.columns, self._levels, self.weights)
+        numbers = self._levels[0] is None, self._levels[1] is None
+        shares = self.fitted.shares
+        pair = PolynomialPair.of(self.sides, shares)
+        return HGREstimate(pair, numbers, float(1 / np.sum(shares**2)))
+
+    @property
     def value(self) -> float:
         """HGR on the rows; 0 where a column does not vary."""
-        if not self.varies:
-            return 0.0
-        f, g = self.sides
-        return self._value(self.moments, self.fitted.shares, [(len(f), len(g))])
+        return self.estimate.value if self.varies else 0.0
 
     def modes(self) -> Floats:
         """Return the correlations of pairs of functions, each uncorrelated with those before.
@@ -413,23 +406,20 @@ class HostPair:
         m = self.moments[:OF_BOTH, :OF_BOTH]
         squares = np.linalg.svd(m, compute_uv=False) ** 2
         h, k = (np.array(float(size)) for size in m.shape)
-        return np.asarray(debias(np.minimum(squares, 1), h, k, self.effective_rows))
+        return np.asarray(debias(np.minimum(squares, 1), h, k, np.float64(self.estimate.rows)))
 
     def interval(self, pvalue: float, level: float) -> tuple[float, float]:
         """Return an interval for HGR of ranks, as `HGRFit.interval` does."""
-        if self.effective_rows < LEAST_ROWS or not min(self.fitted.directions):
+        if len(self.rows) < LEAST_ROWS or self.estimate.rows < LEAST_ROWS:
             return math.nan, math.nan
-        return self._estimate.interval(pvalue, level)
-
-    @functools.cached_property
-    def _estimate(self) -> HGREstimate:
-        """HGR of ranks of the two columns alone."""
-        return HGREstimate(self.fitted, self._numbers, self.effective_rows)
+        return self.estimate.interval(pvalue, level)
 
     def details(self, *, single: bool) -> PairDetails | None:
         """Return transformations and influence; None where there is no correlation."""
         if len(self.rows) < 2:
             return None
+        if self.is_ranked and self.conditioning is None:
+            return self._details_of_ranks()
         fitted = self.fitted
         functions = f, g = fitted.sides
         maps: tuple[Floats, Floats] = (np.eye(len(f)), np.eye(len(g)))
@@ -443,7 +433,7 @@ class HostPair:
         blocks = [(len(f), linear[1]), (linear[0], len(g))] if single else [(len(f), len(g))]
         m = (f * fitted.shares) @ g.T
         if self.is_ranked:
-            blocks = [self._hgr(m, fitted.shares)[1]]
+            blocks = [self.estimate.degrees]
         correlation, u, v = _best(m, blocks)
         if not correlation > 0:
             return None
@@ -458,43 +448,66 @@ class HostPair:
                 self.columns, functions, (u, v), self.kernels, strict=True
             )
         ]
-        influence = self._influence(fitted, functions, both, correlation, blocks)
+
+        def without(row: int) -> float:
+            others = np.arange(len(self.rows)) != row
+            if self.conditioning is not None:
+                return self._value_given(functions, np.flatnonzero(others), blocks)
+            weights = np.where(others, self.weights, 0.0)
+            if not weights.any():
+                return 0.0
+            gram = (fitted.functions * weights) @ fitted.functions.T
+            whitened = fitted.whitened(gram[..., None])[0][..., 0]
+            return min(_best(whitened, blocks)[0], 1.0)
+
+        influence = self._influence(both, fitted.shares, correlation, without)
         residuals = None
         if self.conditioning is not None:
             residuals = np.full(self.count, np.nan), np.full(self.count, np.nan)
             residuals[0][self.rows], residuals[1][self.rows] = both
         return PairDetails(sides[0], sides[1], influence, residuals)
 
+    def _details_of_ranks(self) -> PairDetails | None:
+        """Return transformations and influence of HGR; None where there is no correlation."""
+        estimate = self.estimate
+        f, g = estimate.functions()
+        shares = estimate.pair.shares
+        correlation, _ = correlation_of(f, g, shares)
+        if not correlation > 0:
+            return None
+        sign = -1 if (f * shares) @ ranks(self.columns[0][:, None])[:, 0] < 0 else 1
+        both = [sign * z / math.sqrt(max(float(shares @ z**2), 1e-300)) for z in (f, g)]
+        sides = [
+            _transformation(x, z, shares, np.zeros(0), kernel)
+            for x, z, kernel in zip(self.columns, both, self.kernels, strict=True)
+        ]
+
+        def without(row: int) -> float:
+            return self.restricted(np.arange(len(self.rows)) != row).value
+
+        influence = self._influence((both[0], both[1]), shares, correlation, without)
+        return PairDetails(sides[0], sides[1], influence)
+
     def _influence(
         self,
-        fitted: PolynomialPair,
-        functions: tuple[Floats, Floats],
         both: tuple[Floats, Floats],
+        shares_of_rows: Floats,
         correlation: float,
-        blocks: list[tuple[int, int]],
+        without: Callable[[int], float],
     ) -> Influence:
-        """Return the rows with the largest contributions, and the value without the first."""
-        contributions = fitted.shares * both[0] * both[1]
+        """Return the rows with the largest contributions, and the value ``without`` the first."""
+        contributions = shares_of_rows * both[0] * both[1]
         largest = np.argsort(-contributions)[:LISTED_ROWS]
         shares = contributions[largest] / correlation
-        is_large = correlation >= 2 * np.sqrt(np.sum(fitted.shares**2))
-        others = np.arange(len(self.rows)) != largest[0]
-        if self.conditioning is None:
-            weights = np.where(others, self.weights, 0.0)
-            value = 0.0
-            if weights.any():
-                gram = (fitted.functions * weights) @ fitted.functions.T
-                whitened = fitted.whitened(gram[..., None])[0][..., 0]
-                value = self._value(whitened, weights / weights.sum(), blocks)
-        else:
-            value = self._value_given(functions, np.flatnonzero(others), blocks)
+        is_large = correlation >= 2 * np.sqrt(np.sum(shares_of_rows**2))
+        value = without(int(largest[0]))
         return Influence(
             share=float(shares[0]) if is_large else math.nan,
             row=int(self.rows[largest[0]]),
             value_without=value,
             rows=tuple(self.rows[largest].tolist()),
             shares=tuple(shares.tolist()),
-            dominates=bool(is_dominant(shares[0], fitted.shares[largest[0]], correlation)),
+            dominates=bool(is_dominant(shares[0], shares_of_rows[largest[0]], correlation)),
         )
 
     def _residuals(
@@ -518,26 +531,16 @@ class HostPair:
             return 0.0
         (f, _), (g, _) = self._residuals(functions, chosen)
         shares = self.weights[chosen] / self.weights[chosen].sum()
-        return self._value((f * shares) @ g.T, shares, blocks)
-
-    def _value(self, m: Floats, shares: Floats, blocks: list[tuple[int, int]]) -> float:
-        """Return the measure, given moments of orthonormal functions."""
         if self.is_ranked:
-            return self._hgr(m, shares)[0]
-        return min(_best(m, blocks)[0], 1.0)
-
-    def _hgr(self, m: Floats, shares: Floats) -> tuple[float, tuple[int, int]]:
-        """Return HGR, and the sizes of the block with the highest score."""
-        # Functions that do not vary on the rows, such as one indicator of a category, are 0.
-        average, blocks = average_of_moments(m, float(1 / np.sum(shares**2)), self._numbers)
-        best = int(average.best[0])
-        return float(average.value[0]), (blocks.rows[best], blocks.columns[best])
+            numbers = self._levels[0] is None, self._levels[1] is None
+            rows = float(1 / np.sum(shares**2))
+            return HGREstimate(PolynomialPair.of((f, g), shares), numbers, rows).value
+        return min(_best((f * shares) @ g.T, blocks)[0], 1.0)
 
     @property
-    def _numbers(self) -> tuple[bool, bool]:
-        """Whether either column has functions of ranks."""
-        first, second = (isinstance(kernel, RankKernel) for kernel in self.kernels)
-        return first, second
+    def _levels(self) -> list[int | None]:
+        """The numbers of levels of categories; None for numbers."""
+        return [kernel.count if isinstance(kernel, Indicators) else None for kernel in self.kernels]
 
 
 def _transformation(

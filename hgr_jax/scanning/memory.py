@@ -19,12 +19,10 @@ from numpy.typing import NDArray
 
 from hgr_jax._arrays import Floats, Integers
 from hgr_jax._checks import as_estimate
-from hgr_jax.core.host.polynomials import Polynomials, fit_pair
+from hgr_jax.core.host.estimates import HGREstimate
+from hgr_jax.core.host.polynomials import Polynomials
 from hgr_jax.core.host.ranks import (
-    MOST_FUNCTIONS,
-    RankKernel,
     effective_row_count,
-    hgr_of_moments,
 )
 from hgr_jax.scanning.bases import (
     count_distinct,
@@ -41,7 +39,6 @@ from hgr_jax.scanning.features import (
     RankFunctions,
     RowFunctions,
     as_features,
-    groups,
 )
 from hgr_jax.scanning.request import Request
 from hgr_jax.scanning.residuals import (
@@ -407,26 +404,13 @@ def refined_hgr(features: Features, pairs: Integers) -> Floats:
 
 def hgr_on_own_rows(features: Features, pairs: Integers) -> Floats:
     """Return HGR of ``pairs (N, 2)`` by ranks among the rows that each pair shares."""
-    value = np.full(len(pairs), np.nan)
-    # Pairs with as many levels are solved together.
-    counts = np.array([*[0] * features.n_numeric, *features.levels])[pairs]
-    for _, part in groups(counts[:, 0] * (1 + counts.max(initial=0)) + counts[:, 1]):
-        shape = np.where(counts[part[0]] > 0, counts[part[0]], MOST_FUNCTIONS)
-        m, available = np.zeros((*shape, len(part))), np.zeros((2, len(part)), np.intp)
-        rows = np.empty(len(part))
-        for place, (i, j) in enumerate(pairs[part]):
-            shared = np.flatnonzero(features.present(i) & features.present(j))
-            w = np.ones(len(shared)) if features.weights is None else features.weights[shared]
-            kernel = RankKernel(MOST_FUNCTIONS)
-            sides = features.kernel(i, kernel), features.kernel(j, kernel)
-            columns = [features.exact_values(column)[shared] for column in (i, j)]
-            fitted = fit_pair(columns[0], columns[1], w, sides)
-            h, k = fitted.directions
-            m[:h, :k, place], available[:, place] = fitted.cross_moments()
-            rows[place] = 1 / np.sum(fitted.shares**2)
-        numbers = bool(counts[part[0], 0] == 0), bool(counts[part[0], 1] == 0)
-        average, _ = hgr_of_moments(m, (available[0], available[1]), rows, numbers)
-        value[part] = average.value
+    value = np.empty(len(pairs))
+    for place, (i, j) in enumerate(pairs):
+        shared = np.flatnonzero(features.present(i) & features.present(j))
+        w = None if features.weights is None else features.weights[shared].astype(np.float64)
+        columns = [features.exact_values(column)[shared] for column in (i, j)]
+        levels = [features.level_count(column) for column in (i, j)]
+        value[place] = HGREstimate.of(columns, levels, w).value
     return value
 
 

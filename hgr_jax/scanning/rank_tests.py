@@ -3,39 +3,49 @@
 Two columns of a table in memory are estimated as by `hgr_jax.hgr` and tested as by
 `independence_test`: by ranks among the rows that they share, from few cross moments
 (`products_of_pairs`): of the first 8 functions of both columns, of the first three functions of one
-with 16 of the other, and of the first function of one with 32 of the other.  Where larger blocks of
-moments may matter, HGR is estimated again from all of 32 functions.  Two binary columns have
-Fisher's exact test.  All other pairs are estimated and tested by ranks among the rows of each
-column, whose first 8 functions are made orthonormal on the rows of the pair; a pair of a number and
-a category in memory is then estimated again by ranks among the rows that they share.
+with 16 of the other, and of the first function of one with 32 of the other.  Where more may matter,
+HGR is estimated again, as `hgr_jax.core.ranks` says.  Two binary columns have Fisher's exact test.
+All other pairs are estimated and tested by ranks among the rows of each column, whose first 8
+functions are made orthonormal on the rows of the pair; a pair of a number and a category in memory
+is then estimated again by ranks among the rows that they share.
 """
 
 from __future__ import annotations
 
 import dataclasses
+import functools
 from collections.abc import Callable, Iterator, Sequence
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 from scipy import special
 
 from hgr_jax._arrays import Floats, Integers
+from hgr_jax.core.host.estimates import (
+    HGREstimate,
+    average_of_moments,
+    blocks_of,
+    explained_by_first,
+)
 from hgr_jax.core.host.ranks import (
     BLOCKS,
-    MAX_WEIGHT_AT_EDGE,
     MOST_FUNCTIONS,
-    OF_BOTH,
-    OF_FEW,
     RankedColumn,
-    block_squares,
-    blocks_of_scan,
     codes_of,
     is_reliable,
     leading,
+    neighbours_in,
     ranked_columns,
 )
-from hgr_jax.core.ranks import LEAST_ROWS, THIN, Blocks, average_of_blocks
+from hgr_jax.core.ranks import (
+    LEAST_ROWS,
+    OF_BOTH,
+    OF_FEW,
+    THIN,
+    alike_beyond,
+    look_again,
+)
 from hgr_jax.inference.rank_law import (
     MIN_TABULATED_ROWS,
     combined,
@@ -107,6 +117,9 @@ TILE = 128
 
 MOMENTS_AT_ONCE = 2**9
 """Number of pairs whose moments are yielded at a time."""
+
+CACHED_FUNCTIONS = 2**19
+"""Number of rows of all columns whose functions of the last look are kept: half a kilobyte each."""
 
 
 def products_of_pairs(
@@ -226,6 +239,30 @@ class _Lookup:
         return (total / (rows if weights is None else weights.sum())).reshape(shape)
 
 
+def likeness_of_neighbours(
+    columns: list[RankedColumn], neighbours: list[tuple[Integers, Integers]], pairs: Integers
+) -> Floats:
+    """Return mean products of functions of one column at neighbours in the order of the other.
+
+    And their standard errors, ``(2, 2, 3, N)``: mean and error, by the side that orders, of the
+    first three functions of the other.
+    """
+    lookup = _Lookup.of(columns, np.arange(len(columns)), np.dtype(np.float32))
+    table = np.ascontiguousarray(lookup.table[:, :THIN])
+    found = np.empty((2, 2, THIN, len(pairs)))
+    for side in (0, 1):
+        for column, part in groups(pairs[:, side]):
+            others, at = np.unique(pairs[part, 1 - side], return_inverse=True)
+            f, g = (
+                table.take(lookup.codes[rows][:, others], axis=0) for rows in neighbours[column]
+            )
+            products = f * g
+            error = products.std(axis=0) / np.sqrt(len(products))
+            for kind, each in enumerate((products.mean(axis=0), error)):
+                found[kind, side][:, part] = each[at].T
+    return found
+
+
 TESTED_AT_ONCE = 2**16
 """Number of pairs that are tested at a time: each takes half a kilobyte meanwhile."""
 
@@ -278,6 +315,7 @@ class _Moments(NamedTuple):
       share: ``(N,)``, effective rows, allowing for ties, as a share of the rows.
       least_log_p: ``(N,)``, logarithms of the smallest possible p-values.
       shared: ``(N,)``, numbers of rows.
+      alike: ``(N,)``, whether neighbours are more alike than the moments explain.
     """
 
     places: Integers
@@ -289,6 +327,7 @@ class _Moments(NamedTuple):
     share: Floats
     least_log_p: Floats
     shared: Integers
+    alike: NDArray[np.bool_]
 
 
 @dataclasses.dataclass
@@ -351,7 +390,7 @@ class _ByRanks:
         if not self.table.complete or self.in_ranks.conditioning is not None:
             return
         statistics: list[BlockStatistics] = []
-        refined: list[Integers] = []
+        refined: tuple[list[Integers], ...] = [], []
         waiting: list[_Moments] = []
         chosen = np.flatnonzero(self.of_numbers)
         for places, present in self._shared_rows(chosen):
@@ -363,7 +402,8 @@ class _ByRanks:
             progress(len(places))
         if waiting:
             self._solve(waiting, statistics, refined)
-        self._refine(np.concatenate([*refined, np.zeros(0, np.intp)]))
+        seconds, lasts = (np.concatenate([*parts, np.zeros(0, np.intp)]) for parts in refined)
+        self._look_again(seconds, lasts)
         if statistics:
             every = BlockStatistics.joined(statistics)
             self.results.log_p[every.places] = every.log_pvalues(self.rows[every.places])
@@ -453,16 +493,28 @@ class _ByRanks:
             self._codes[column][rows] = codes_of(x[rows])
         return self._codes[column]
 
-    def _ranked(
-        self, columns: Integers, present: NDArray[np.bool_]
-    ) -> tuple[list[RankedColumn], Floats | None]:
-        """Rank columns among some rows; return the weights of these rows too, None if equal."""
+    def _weights_of(self, present: NDArray[np.bool_]) -> tuple[Any, Floats | None]:
+        """Return which rows are used, and their weights, None if equal."""
         weights = self.in_ranks.weights
         if weights is not None:
             present = present & (weights > 0)
             weights = weights[present].astype(np.float64)
             weights = weights if np.ptp(weights) else None
-        rows = slice(None) if present.all() else present
+        return slice(None) if present.all() else present, weights
+
+    def _neighbours(
+        self, columns: Integers, present: NDArray[np.bool_]
+    ) -> list[tuple[Integers, Integers]]:
+        """Return neighbouring rows in the order of each column, among some rows."""
+        rows = self._weights_of(present)[0]
+        ordered = (np.argsort(self._codes_of(int(c))[rows], kind="stable") for c in columns)
+        return [neighbours_in(order) for order in ordered]
+
+    def _ranked(
+        self, columns: Integers, present: NDArray[np.bool_]
+    ) -> tuple[list[RankedColumn], Floats | None]:
+        """Rank columns among some rows; return the weights of these rows too, None if equal."""
+        rows, weights = self._weights_of(present)
         ranked = ranked_columns([self._codes_of(int(c))[rows] for c in columns], weights)
         return [column.in_cells() for column in ranked], weights
 
@@ -496,36 +548,45 @@ class _ByRanks:
         orders = np.array([column.log_orders for column in columns])[pairs].max(axis=1)
         least = orders - special.gammaln(count + 1)
         every, dtype = np.arange(len(group)), self.in_ranks.x.dtype
+        likeness = likeness_of_neighbours(columns, self._neighbours(used, present), pairs)
         for part, m, spearman in products_of_pairs(columns, pairs, weights, every, dtype):
             sizes = reliable[:, part], available[:, part], limit[:, part]
-            rows = np.full(len(part), count)
-            yield _Moments(group[part], m, spearman, *sizes, share[part], least[part], rows)
+            alike = np.zeros(len(part), bool)
+            for side, of_other in enumerate((m.swapaxes(0, 1), m)):
+                explained, counts = explained_by_first(of_other, limit[side, part], number=True)
+                mean, error = likeness[:, side, :, part].swapaxes(0, 1).swapaxes(1, 2)
+                rows = self.rows[group[part]]
+                alike |= alike_beyond(mean, error, explained, counts, rows).any(axis=0)
+            shared = np.full(len(part), count)
+            yield _Moments(
+                group[part], m, spearman, *sizes, share[part], least[part], shared, alike
+            )
 
     def _solve(
         self,
         waiting: Sequence[_Moments],
         statistics: list[BlockStatistics],
-        refined: list[Integers],
+        refined: tuple[list[Integers], ...],
     ) -> None:
         """Estimate pairs from their moments.
 
         Adds the statistics of their tests to ``statistics``, and to ``refined`` the places of pairs
-        where larger blocks of moments may matter.
+        that take the second look next, and of those that take the last one.
         """
         # Small problems are solved together: a call costs as much as some hundred of them.
         each = _Moments(*(np.concatenate(parts, axis=-1) for parts in zip(*waiting, strict=True)))
-        blocks, places, limit = blocks_of_scan(), each.places, each.limit
+        places, limit = each.places, each.limit
+        blocks = blocks_of(each.m.shape[:2], (True, True), 0)
         in_test = [[*zip(blocks.rows, blocks.columns, strict=True)].index(b) for b in BLOCKS]
-        shorter, longer = (f(blocks.rows, blocks.columns) for f in (np.minimum, np.maximum))
-        at_edge = longer == np.where(shorter > THIN, OF_BOTH, OF_FEW)
-        squares = block_squares(leading(each.m, *limit), blocks)
-        average = average_of_blocks(squares, blocks, self.rows[places], (limit[0], limit[1]))
+        rows = self.rows[places]
+        average = average_of_moments(each.m, (limit[0], limit[1]), rows, (True, True), blocks)
         self._put(each, average.value)
-        more = average.weights[at_edge].sum(axis=0) > MAX_WEIGHT_AT_EDGE
-        refined.append(places[more & (limit > OF_BOTH).any(axis=0)])
+        more = (limit > OF_BOTH).any(axis=0)
+        refined[0].append(places[more & ~each.alike & look_again(average, blocks.at_edge)])
+        refined[1].append(places[more & each.alike])
         law = (each.reliable > 0).all(axis=0) & (self.rows[places] >= MIN_TABULATED_ROWS)
         law &= np.isnan(self.results.log_p[places]) & self.tested
-        reliable, values = each.reliable[:, law], np.sqrt(squares[in_test][:, law])
+        reliable, values = each.reliable[:, law], np.sqrt(average.squares[in_test][:, law])
         if (each.reliable != limit).any():
             values = top_values(leading(each.m[..., law], *reliable))
         effective = self.rows[places[law]] * each.share[law]
@@ -533,19 +594,36 @@ class _ByRanks:
             BlockStatistics(places[law], values, reliable, effective, each.least_log_p[law])
         )
 
-    def _refine(self, places: Integers) -> None:
-        """Estimate HGR of pairs of numbers again, from all of their moments."""
-        blocks = Blocks.within(MOST_FUNCTIONS, MOST_FUNCTIONS)
-        for group, present in self._shared_rows(places):
+    def _look_again(self, seconds: Integers, lasts: Integers) -> None:
+        """Take the second look at pairs of numbers, and the last one where it is needed."""
+        numbers, last = (True, True), [lasts]
+        for group, present in self._shared_rows(seconds):
             used, local = np.unique(self.pairs[group], return_inverse=True)
             pairs, every = local.reshape(-1, 2), np.arange(len(group))
             columns, weights = self._ranked(used, present)
             limit = np.array([c.available(self.rows[group[0]]) for c in columns])[pairs].T
             for part, m in all_products(columns, pairs, weights, every, self.in_ranks.x.dtype):
-                squares = block_squares(leading(m, *limit[:, part]), blocks)
-                sizes = limit[0, part], limit[1, part]
-                average = average_of_blocks(squares, blocks, self.rows[group[part]], sizes)
+                sizes, rows = (limit[0, part], limit[1, part]), self.rows[group[part]]
+                blocks = blocks_of(m.shape[:2], numbers, 1)
+                average = average_of_moments(m, sizes, rows, numbers, blocks)
                 self.results.estimates.value[group[part]] = average.value
+                last.append(group[part[look_again(average, blocks.at_edge)]])
+        for group, present in self._shared_rows(np.concatenate(last)):
+            self._take_last_look(group, present)
+
+    def _take_last_look(self, group: Integers, present: NDArray[np.bool_]) -> None:
+        """Take the last look at pairs of numbers, one by one."""
+        rows, weights = self._weights_of(present)
+
+        @functools.lru_cache(maxsize=max(2, CACHED_FUNCTIONS // int(present.sum())))
+        def wide(column: int) -> tuple[RankedColumn, Floats]:
+            ranked = RankedColumn.of_codes(self._codes_of(column)[rows], weights)
+            return ranked, ranked.wide_functions(self.rows[group[0]], weights)
+
+        for place in group[np.lexsort(self.pairs[group].T[::-1])]:
+            columns, functions = zip(*map(wide, self.pairs[place].tolist()), strict=True)
+            estimate = HGREstimate.of_columns(columns, functions, weights, wide=True)
+            self.results.estimates.value[place] = estimate.last_value
 
     def _put(self, each: _Moments, value: Floats) -> None:
         """Store HGR of some pairs, and |Spearman|."""

@@ -637,13 +637,12 @@ def pvalue_of(pair: HostPair) -> float:
     """Return the p-value of independence of a pair: of ranks, or of a category by Roy's law."""
     if not pair.varies:
         return 1.0
-    is_category = any(isinstance(kernel, Indicators) for kernel in pair.kernels)
-    if not is_category and pair.conditioning is None:
-        return independence_test(*pair.columns).pvalue
+    if not pair.has_category and pair.conditioning is None:
+        return independence_test(*pair.columns, weights=pair.weights).pvalue
     m = pair.moments
     sizes = [np.array([[size]]) for size in m.shape]
     value = np.minimum(top_singular_values(m[..., None]), 1)[None]
-    return float(np.exp(log_survival_of_many(value, pair.effective_rows, *sizes)[0, 0]))
+    return float(np.exp(log_survival_of_many(value, pair.estimate.rows, *sizes)[0, 0]))
 
 
 def _local_residuals(values: Floats, column: Floats) -> Floats:

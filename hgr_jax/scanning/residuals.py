@@ -19,10 +19,9 @@ from numpy.typing import NDArray
 from hgr_jax._arrays import Floats, Integers
 from hgr_jax.core.host.linalg import orthonormalise, orthonormalising_maps, residuals
 from hgr_jax.core.host.polynomials import centred_indicators, polynomials_at
-from hgr_jax.core.host.ranks import OF_BOTH
 from hgr_jax.core.kernels import check_monomials, products_of_functions
 from hgr_jax.core.partial import EXPLAINED
-from hgr_jax.core.ranks import rank_functions
+from hgr_jax.core.ranks import OF_BOTH, rank_functions
 from hgr_jax.scanning.features import Features, RowFunctions, within_range
 from hgr_jax.scanning.sums import Block, level_features, sum_in_blocks
 

@@ -19,7 +19,7 @@ from hgr_jax._optional import require
 from hgr_jax._texts import counted, html_table, near_matches, pvalue_as_text, shortened
 from hgr_jax.core.fits import KBFit
 from hgr_jax.core.host.ranks import ranks
-from hgr_jax.measures.hgr import HGRFit
+from hgr_jax.inference.hgr_fits import HGRFit
 from hgr_jax.scanning.findings import (
     FALSE_DISCOVERY_RATE,
     FINDINGS,

@@ -21,7 +21,8 @@ from jax import Array, lax
 from scipy import special
 
 from hgr_jax._arrays import Floats, Integers
-from hgr_jax.core.host.ranks import BLOCKS, MOST_FUNCTIONS, OF_FEW, RankedColumn, untied
+from hgr_jax.core.host.ranks import BLOCKS, MOST_FUNCTIONS, RankedColumn, untied
+from hgr_jax.core.ranks import OF_FEW
 from hgr_jax.core.rows import jitted
 from hgr_jax.inference.rank_law import LARGEST_PVALUE, MIN_TABULATED_ROWS, log_probability
 from hgr_jax.inference.roys_root.law import log_survival_of_many

@@ -18,6 +18,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from hgr_jax._arrays import Floats, Integers
+from hgr_jax.core.host.estimates import average_of_moments, blocks_of
 from hgr_jax.core.host.linalg import (
     orthonormalise,
     orthonormalising_maps,
@@ -27,9 +28,9 @@ from hgr_jax.core.host.linalg import (
     whitenings,
 )
 from hgr_jax.core.host.polynomials import fit_pair
-from hgr_jax.core.host.ranks import MAX_WEIGHT_AT_EDGE, RankKernel, hgr_of_moments
+from hgr_jax.core.host.ranks import RankKernel
 from hgr_jax.core.partial import EXPLAINED
-from hgr_jax.core.ranks import largest_size
+from hgr_jax.core.ranks import largest_size, look_again
 from hgr_jax.scanning.bases import count_distinct
 from hgr_jax.scanning.features import Estimates, Features, Kernels, chunks, groups, within_range
 from hgr_jax.scanning.residuals import Explained, conditioning_on, less_explained, without_explained
@@ -356,13 +357,12 @@ class _TileSolver:
                 rows = estimates.rows.astype(float) if self.rows is None else self.rows
                 numbers = layout.is_number(self.left), layout.is_number(self.right)
                 rows = rows[places[part]]
-                average, tried = hgr_of_moments(m, available, rows, numbers)
-                value, edge = average.value, np.zeros(len(rows), bool)
-                for number, sizes, count in zip(
-                    numbers, (tried.rows, tried.columns), available, strict=True
-                ):
-                    weight = average.weights[np.array(sizes) == layout.degree].sum(axis=0)
-                    edge |= number & (count == layout.degree) & (weight > MAX_WEIGHT_AT_EDGE)
+                blocks = blocks_of(m.shape[:2], numbers, 0)
+                average = average_of_moments(m, available, rows, numbers, blocks)
+                value, full = average.value, np.zeros(len(rows), bool)
+                for number, count in zip(numbers, available, strict=True):
+                    full |= number & (count == layout.degree)
+                edge = full & look_again(average, blocks.at_edge)
                 estimates.at_edge[places[part]] = edge & (largest_size(rows) > layout.degree)
             estimates.value[places[part]] = value
             if layout.is_number(self.left):
@@ -490,7 +490,8 @@ def refit_pair(
         effective_rows, available = np.array([1 / np.sum(fitted.shares**2)]), np.array(degrees)
         one, other = available[:1], available[1:]
         numbers = bool(not category[0]), bool(not category[1])
-        average, _ = hgr_of_moments(m[..., None], (one, other), effective_rows, numbers)
+        blocks = blocks_of(m.shape, numbers, 0)
+        average = average_of_moments(m[..., None], (one, other), effective_rows, numbers, blocks)
         value = average.value[0]
         degrees = np.minimum(degrees, tested).tolist()
     of_linear = top_correlations(m[..., None], linear, linear, single=False)[0]

@@ -1,28 +1,208 @@
 """HGR of one pair from functions of both variables: the estimate and its interval, on the host.
 
-What `hgr_jax.hgr_fit` does with functions of ranks under `jit`, for any functions: those of ranks,
-indicators of levels, or residuals of either.
+`HGREstimate` takes any functions: of ranks, indicators of levels, or residuals of either.  Scans
+take the first looks (`hgr_jax.core.ranks`) at many pairs at once, by `average_of_moments`.
 """
 
 from __future__ import annotations
 
 import dataclasses
 import functools
+from collections.abc import Sequence
+from statistics import NormalDist
+from typing import Any
 
 import numpy as np
 
 from hgr_jax._arrays import Floats, Integers
-from hgr_jax.core.host.linalg import top_singular_triples
-from hgr_jax.core.host.polynomials import PolynomialPair
-from hgr_jax.core.host.ranks import hgr_of_moments
+from hgr_jax.core.host.linalg import orthonormalise, top_eigenvalues, top_singular_triples
+from hgr_jax.core.host.polynomials import PolynomialPair, centred_indicators
+from hgr_jax.core.host.ranks import (
+    RankedColumn,
+    RankOrder,
+    block_squares,
+    effective_row_count,
+    leading,
+)
 from hgr_jax.core.ranks import (
-    FOLDS,
+    CELLS,
+    LONG_SIZES,
+    MUCH_ALIKE,
+    OF_BOTH,
+    OF_FEW,
+    OF_ONE,
+    ROWS_PER_SIZE,
+    SIZES,
+    THIN,
     Average,
     Blocks,
-    ends_of_interval,
-    highest_supported,
-    independence_pvalue,
+    alike_beyond,
+    average_of_blocks,
+    cosine_moments,
+    largest_size,
+    look_again,
+    most_cosines,
 )
+
+FOLDS = 5
+"""Number of parts of the rows, each of which is held out once for an interval."""
+
+LOW_WIDTH, HIGH_WIDTH = 1.1, 1.35
+"""Standard errors at the ends of an interval, in units of the normal quantile: for the choice of
+the numbers of functions, and for what bounded functions miss."""
+
+RESOLVED_PER_ROOT = 5.0
+"""Largest number of functions at the high end, as a multiple of the fourth root of the rows: with
+as many as an estimate looks at, chance hides too much."""
+
+LEAST_SIZE = 4
+"""Smallest number of functions that may show what further functions would add."""
+
+MOST_INDICATORS = 16
+"""Largest number of functions of a category that long blocks have."""
+
+Numbers = tuple[bool, bool]
+"""Whether either side has functions of ranks; the indicators of a category, which have no order,
+are all in every block."""
+
+
+LAST_LOOK = 2
+"""The looks at a pair are numbered from 0."""
+
+
+def blocks_of(shape: tuple[int, int], numbers: Numbers, look: int) -> Blocks:
+    """Return the blocks of a look at moments ``(h, k)``."""
+    if all(numbers):
+        most = min(size for size in SIZES if size >= max(shape))
+        return Blocks.all(most, most) if look else Blocks.first(most, most)
+    sides = []
+    for last, number in zip(shape, numbers, strict=True):
+        most = last if look or not number else min(last, OF_BOTH)
+        sides.append([size for size in SIZES if number and size < most] + [most])
+    rows, columns = zip(*((h, k) for h in sides[0] for k in sides[1]), strict=True)
+    return Blocks(rows, columns)
+
+
+@dataclasses.dataclass(frozen=True)
+class LongBlocks:
+    """Long blocks of N pairs, of cosines of one variable and few functions of the other.
+
+    Attributes:
+      squares: squared top singular values, ``(blocks, N)``.
+      cosines, functions: their numbers, ``(blocks, N)``; 0 where a block does not count.
+    """
+
+    squares: Floats
+    cosines: Integers
+    functions: Integers
+
+
+def long_blocks(
+    order: RankOrder, g: Floats, size: Integers, available: Integers, rows: float, *, number: bool
+) -> LongBlocks:
+    """Return the long blocks of functions of one variable beside N others.
+
+    Sizes are those above the largest one of other blocks, up to one for every 8 rows; the last is
+    the number of values of the variable, if equal ones are so many: of all functions of it.
+
+    Args:
+      order: the rows in the order of the variable.
+      g: functions ``(f, N, n)`` of the others.
+      size: ``(N,)``, the number of functions of the variable in other blocks.
+      available: ``(N,)``, numbers of functions of the others.
+      rows: effective number of rows.
+      number: whether the others are numbers.
+    """
+    count, pairs, _ = g.shape
+    few = range(1, count + 1) if number else range(count, count + 1)
+    sizes = np.array([each for each in LONG_SIZES if each <= most_cosines(rows)], np.intp)
+    sums = order.sums(g.reshape(count * pairs, -1))
+    m = cosine_moments(order.cells(sums), int(sizes.max(initial=1)))[0].reshape(count, pairs, -1)
+    share = np.diff(order.edges)
+    of_levels = (sums / np.sqrt(share)).reshape(count, pairs, -1)
+    grams = np.empty((count, count, len(sizes) + 1, pairs))
+    for a in range(count):
+        for b in range(a, count):
+            partial = np.cumsum(m[a] * m[b], axis=1)[:, sizes - 1]
+            whole = np.einsum("pl,pl->p", of_levels[a], of_levels[b])
+            grams[a, b] = grams[b, a] = np.concatenate([partial, whole[:, None]], axis=1).T
+    squares = [top_eigenvalues(grams[:h, :h].reshape(h, h, -1).copy()) for h in few]
+    all_sizes = np.append(sizes, order.levels - 1)[:, None]
+    counts = (all_sizes > size) & (all_sizes <= rows / ROWS_PER_SIZE)
+    cosines = np.where(counts, all_sizes, 0)
+    return LongBlocks(
+        np.minimum(np.reshape(squares, (-1, pairs)), 1),
+        np.tile(cosines, (len(few), 1)),
+        np.concatenate([np.minimum(np.full_like(cosines, h), available) for h in few]),
+    )
+
+
+def average_of_moments(
+    m: Floats,
+    available: tuple[Integers, Integers],
+    rows: Floats,
+    numbers: Numbers,
+    blocks: Blocks,
+    long: Sequence[LongBlocks] = (),
+) -> Average:
+    """Average the blocks of moments ``(h, k, N)``, and the long blocks of both sides, if any.
+
+    Args:
+      m: moments of orthonormal functions.
+      available: numbers of independent functions of both sides, ``(N,)``.
+      rows: numbers of rows, ``(N,)``.
+      numbers: kinds of the sides.
+      blocks: of `blocks_of`.
+      long: long blocks, of functions of the first side, and of the second.
+    """
+    counts = counts_in_blocks(available, rows, numbers)
+    # The indicators of a category may depend on one another: then all are needed.
+    used = [
+        count if number else np.full_like(count, size)
+        for count, number, size in zip(counts, numbers, m.shape, strict=False)
+    ]
+    padding = [max(most - size, 0) for most, size in zip(blocks.shape, m.shape, strict=False)]
+    squares = block_squares(
+        np.pad(leading(m, *used), [(0, extra) for extra in padding] + [(0, 0)]), blocks
+    )
+    h, k = (
+        np.minimum(np.array(sizes)[:, None], count)
+        for sizes, count in zip((blocks.rows, blocks.columns), counts, strict=True)
+    )
+    for side, each in enumerate(long):
+        sizes = (each.cosines, each.functions)[:: 1 - 2 * side]
+        squares = np.concatenate([squares, each.squares])
+        h, k = (np.concatenate(both) for both in zip((h, k), sizes, strict=True))
+    return average_of_blocks(squares, h, k, rows)
+
+
+def counts_in_blocks(
+    available: tuple[Integers, Integers], rows: Floats, numbers: Numbers
+) -> tuple[Integers, Integers]:
+    """Return the numbers of functions of both sides ``(N,)`` in the largest block."""
+    limit = largest_size(np.maximum(rows, 1.0)).astype(np.intp)
+    h, k = (
+        np.minimum(count, limit) if number else np.asarray(count)
+        for count, number in zip(available, numbers, strict=True)
+    )
+    return h, k
+
+
+def explained_by_first(m: Floats, size: Integers, *, number: bool) -> tuple[Floats, Integers]:
+    """Return the explained variance of functions of one side, and by how many of the other.
+
+    Both are ``(f, N)``: of up to three functions of a number, and of all of a category.
+
+    Args:
+      m: moments ``(h, k, N)`` of the first look, whose rows belong to the side of the functions.
+      size: ``(N,)``, number of functions of the other side in blocks.
+      number: whether the side is a number.
+    """
+    m = m[:THIN] if number else m
+    most = [OF_ONE, *[OF_FEW] * (THIN - 1)][: len(m)] if number else [OF_BOTH] * len(m)
+    counts = np.minimum(np.array(most)[:, None], size)
+    inside = np.arange(m.shape[1])[:, None] < counts[:, None]
+    return np.sum(m**2 * inside, axis=1), counts
 
 
 @dataclasses.dataclass(frozen=True)
@@ -30,97 +210,425 @@ class HGREstimate:
     """An estimate of HGR.
 
     Attributes:
-      pair: 1, and functions of both variables.
-      numbers: whether a side has functions of ranks, in order (`hgr_of_moments`).
+      pair: 1, and functions of both variables, of the first look.
+      numbers: whether a side has functions of ranks, in order.
       rows: the effective number of rows.
+      columns: the ranked numbers, of which there are more functions; None for others.
+      weights: of the rows ``(n,)``, as the columns were ranked with; None for equal ones.
       noise: variance that is added to each function of `pair`, ``(1 + h + k, 1)``: residuals that
         are small beside it are no evidence.
+      wide_pair: 1, and functions of both variables, of the last look; None where these are made
+        when they are needed.
     """
 
     pair: PolynomialPair
-    numbers: tuple[bool, bool]
+    numbers: Numbers
     rows: float
+    columns: tuple[RankedColumn | None, RankedColumn | None] = (None, None)
+    weights: Floats | None = None
     noise: Floats | float = 0.0
+    wide_pair: PolynomialPair | None = None
+
+    @classmethod
+    def of(
+        cls, variables: Sequence[Floats], levels: Sequence[int | None], weights: Floats | None
+    ) -> HGREstimate:
+        """Take two variables ``(n,)``: finite numbers, or codes of categories.
+
+        Args:
+          variables: both of them.
+          levels: numbers of levels of categories; None for numbers.
+          weights: positive weights ``(n,)``; None for equal ones.
+        """
+        count = len(variables[0])
+        w = None if weights is None or not np.ptp(weights) else weights
+        shares = np.full(count, 1 / count) if w is None else w / w.sum()
+        rows = effective_row_count(count, w)
+        columns: list[RankedColumn | None] = []
+        sides = []
+        for x, of_levels in zip(variables, levels, strict=True):
+            if of_levels is None:
+                column = RankedColumn.of_values(x, w)
+                columns.append(column)
+                sides.append(column.functions(column.available(rows)))
+            else:
+                columns.append(None)
+                sides.append(orthonormalise(centred_indicators(x, shares, of_levels), shares)[0])
+        return cls.of_columns(columns, sides, w)
+
+    @classmethod
+    def of_columns(
+        cls,
+        columns: Sequence[RankedColumn | None],
+        functions: Sequence[Floats],
+        weights: Floats | None,
+        *,
+        wide: bool = False,
+    ) -> HGREstimate:
+        """Take ranked numbers, None for categories, and functions of both; ``wide`` if all."""
+        count = functions[0].shape[1]
+        shares = np.full(count, 1 / count) if weights is None else weights / weights.sum()
+        pair = PolynomialPair.of(functions, shares)
+        one, other = columns
+        return cls(
+            pair,
+            (one is not None, other is not None),
+            effective_row_count(count, weights),
+            (one, other),
+            weights,
+            wide_pair=pair if wide else None,
+        )
+
+    @property
+    def last_value(self) -> float:
+        """The estimate of the last look."""
+        return float(self._averages[LAST_LOOK].value[0])
 
     @functools.cached_property
     def moments(self) -> Floats:
         """Means of the products of orthonormalised functions of both variables, ``(h, k)``."""
-        functions = self.pair.functions
-        gram = (functions * self.pair.shares) @ functions.T
-        return np.asarray(self._whitened(gram[..., None])[0][..., 0])
+        if self.columns == (None, None):
+            functions = self.pair.functions
+            gram = (functions * self.pair.shares) @ functions.T
+            return np.asarray(self._whitened(gram[..., None])[0][..., 0])
+        return self.pair.cross_moments()[0]
 
     @functools.cached_property
-    def average(self) -> tuple[Average, Blocks]:
-        """The average of the blocks, of one pair, and these."""
-        return average_of_moments(self.moments, self.rows, self.numbers)
+    def look(self) -> int:
+        """The number of the look that decides."""
+        if not (np.array(self._sizes(self.moments)) > OF_BOTH)[np.array(self.numbers)].any():
+            return 0
+        if any(map(self._is_alike, (0, 1))):
+            return LAST_LOOK
+        for look in range(LAST_LOOK):
+            at_edge = blocks_of(self._moments_of(look).shape, self.numbers, look).at_edge
+            if not look_again(self._averages[look], at_edge)[0]:
+                return look
+        return LAST_LOOK
+
+    @functools.cached_property
+    def _averages(self) -> _Averages:
+        return _Averages(self)
+
+    def _moments_of(self, look: int) -> Floats:
+        return self.moments if look < LAST_LOOK else self.wide_moments
+
+    def _is_alike(self, side: int) -> bool:
+        """Whether neighbours in the order of a side are alike beyond the first look."""
+        order, g = self.orders[side], self.pair.sides[1 - side]
+        if order is None or not self.numbers[side]:
+            return False
+        number = self.numbers[1 - side]
+        g = g[:THIN] if number else g
+        m = (self.moments if side else self.moments.T)[..., None]
+        size = np.array([self._sizes(self.moments)[side]])
+        explained, counts = explained_by_first(m, size, number=number)
+        alike, error = (each[:, None] for each in order.alike(g))
+        return bool(alike_beyond(alike, error, explained, counts, self.rows).any())
+
+    @functools.cached_property
+    def orders(self) -> tuple[RankOrder | None, RankOrder | None]:
+        """The rows in the order of each column."""
+        one, other = (
+            None if column is None else RankOrder.of(column.codes, self.pair.shares)
+            for column in self.columns
+        )
+        return one, other
+
+    @functools.cached_property
+    def wide(self) -> PolynomialPair:
+        """Functions of both variables, of the last look."""
+        if self.wide_pair is not None or self.columns == (None, None):
+            return self.wide_pair or self.pair
+        sides = []
+        for column, functions in zip(self.columns, self.pair.sides, strict=True):
+            sides.append(
+                functions if column is None else column.wide_functions(self.rows, self.weights)
+            )
+        return PolynomialPair.of(sides, self.pair.shares)
+
+    @functools.cached_property
+    def long(self) -> list[LongBlocks]:
+        """Long blocks of functions of the first variable, and of the second."""
+        found = []
+        for side, order in enumerate(self.orders):
+            other = self.pair.sides[1 - side]
+            number = self.numbers[1 - side]
+            g = other[:THIN] if number else other
+            if order is None or not len(g) or len(g) > MOST_INDICATORS:
+                found.append(LongBlocks(*np.zeros((3, 0, 1))))
+                continue
+            sizes = self._sizes(self.wide_moments)
+            size, available = (np.array([sizes[i]]) for i in (side, 1 - side))
+            found.append(long_blocks(order, g[:, None], size, available, self.rows, number=number))
+        return found
+
+    @functools.cached_property
+    def wide_moments(self) -> Floats:
+        """Moments of the functions of the last look."""
+        if self.columns == (None, None):
+            return self.moments
+        return self.wide.cross_moments()[0]
+
+    @property
+    def average(self) -> Average:
+        """The average of the blocks of the look that decides."""
+        return self._averages[self.look]
+
+    def _sizes(self, m: Floats) -> tuple[int, int]:
+        """The numbers of functions of both sides in the largest block of moments ``(h, k)``."""
+        h, k = counts_in_blocks(_available(m), np.array([self.rows]), self.numbers)
+        return int(h[0]), int(k[0])
 
     @property
     def value(self) -> float:
         """The estimate."""
-        return float(self.average[0].value[0])
+        return float(self.average.value[0])
+
+    def functions(self) -> tuple[Floats, Floats]:
+        """Return both functions of the block with the highest score, ``(n,)``."""
+        best = np.zeros(len(self.average.weights))
+        best[int(self.average.best[0])] = 1
+        f, g = self._fitted(best, np.ones((1, len(self.pair.shares)), bool))
+        return f[0], g[0]
 
     @property
-    def pvalue(self) -> float:
-        """The p-value of independence by the highest score."""
-        return float(independence_pvalue(self.average[0].score[0], self.rows))
+    def degrees(self) -> tuple[int, int]:
+        """The numbers of functions of the block with the highest score."""
+        best = int(self.average.best[0])
+        h, k = (int(number[best, 0]) for number in self.average.functions)
+        return h, k
 
     @functools.cached_property
     def held_out(self) -> tuple[float, float]:
         """Correlation, on rows held out, of functions found on the others; its standard error."""
-        functions, shares = self.pair.functions, self.pair.shares
-        (average, blocks), count = self.average, self.pair.directions[0]
-        weights = np.zeros((max(blocks.rows), max(blocks.columns)))
-        for weight, h, k in zip(average.weights[:, 0], blocks.rows, blocks.columns, strict=True):
-            weights[:h, :k] += weight
-        weights = weights[: self.moments.shape[0], : self.moments.shape[1]]
-        part = parts_of_rows(len(shares))
-        weighted = functions * shares
-        grams = [weighted[:, part == i] @ functions[:, part == i].T for i in range(FOLDS)]
-        without = np.stack([sum(grams) - gram for gram in grams], axis=-1)
-        m, map_a, map_b = self._whitened(without)
-        _, u, v = top_singular_triples(m * weights[..., None])
-        means = without[0] / np.maximum(without[0, 0], 1e-300)
-        f, g = np.empty((2, len(shares)))
-        for i in range(FOLDS):
-            at = part == i
-            centred = functions[1:, at] - means[1:, i, None]
-            f[at] = (map_a[..., i].T @ u[:, i]) @ centred[:count]
-            g[at] = (map_b[..., i].T @ v[:, i]) @ centred[count:]
-        return _correlation_of(f, g, shares)
+        part = parts_of_rows(len(self.pair.shares))
+        f, g = self._fitted(self.average.weights[:, 0], part != np.arange(FOLDS)[:, None])
+        rows = np.arange(len(part))
+        return correlation_of(f[part, rows], g[part, rows], self.pair.shares)
+
+    def _fitted(self, weights: Floats, kept: Any) -> tuple[Floats, Floats]:
+        """Return the top functions ``(N, n)`` of both variables, found on rows ``kept (N, n)``.
+
+        Of the kind of blocks, ordinary or long, that has most of the ``weights (blocks,)``.
+        """
+        counts = [len(each.squares) for each in self.long] if self.look == LAST_LOOK else []
+        kinds = np.split(weights, np.cumsum([len(weights) - sum(counts), *counts])[:-1])
+        most = int(np.argmax([each.sum() for each in kinds]))
+        if not most:
+            return self._fitted_blocks(kinds[0], kept)
+        f, g = self._fitted_long(most - 1, kinds[most], kept)
+        return (f, g) if most == 1 else (g, f)
+
+    def _fitted_blocks(self, weights: Floats, kept: Any) -> tuple[Floats, Floats]:
+        pair = self.wide if self.look == LAST_LOOK else self.pair
+        blocks = blocks_of(self._moments_of(self.look).shape, self.numbers, self.look)
+        entries = np.zeros(blocks.shape)
+        for weight, h, k in zip(weights, blocks.rows, blocks.columns, strict=True):
+            entries[:h, :k] += weight
+        count, functions = pair.directions[0], pair.functions
+        weighted = functions * pair.shares
+        grams = np.stack([(weighted * rows) @ functions.T for rows in kept], axis=-1)
+        m, map_a, map_b = self._whitened(grams, pair)
+        _, u, v = top_singular_triples(m * entries[: len(m), : m.shape[1], None])
+        means = grams[0] / np.maximum(grams[0, 0], 1e-300)
+        f, g = np.empty((2, len(kept), len(pair.shares)))
+        for i in range(len(kept)):
+            centred = functions[1:] - means[1:, i, None]
+            f[i] = (map_a[..., i].T @ u[:, i]) @ centred[:count]
+            g[i] = (map_b[..., i].T @ v[:, i]) @ centred[count:]
+        return f, g
+
+    def _fitted_long(self, side: int, weights: Floats, kept: Any) -> tuple[Floats, Floats]:
+        """Return functions of a side by many cosines, or by its values, and of the other."""
+        order, long = self.orders[side], self.long[side]
+        assert order is not None
+        other = self.pair.sides[1 - side]
+        g = other[:THIN] if self.numbers[1 - side] else other
+        best = int(np.argmax(weights))
+        count, cosines = int(long.functions[best, 0]), int(long.cosines[best, 0])
+        of_side, of_other = [], []
+        for rows in kept:
+            sums = order.sums(g[:count] * rows)
+            if cosines == order.levels - 1:
+                share = np.maximum(order.sums(rows[None] * 1.0), 1e-300)
+                m = sums / np.sqrt(share)
+            else:
+                m = cosine_moments(order.cells(sums), cosines)[0]
+            u, _, v = np.linalg.svd(m, full_matrices=False)
+            of_other.append(u[:, 0] @ g[:count])
+            if cosines == order.levels - 1:
+                of_side.append(order.at_levels(v[0] / np.sqrt(share[0])))
+            else:
+                cells = min(len(order.order), CELLS)
+                angles = np.pi * (np.arange(cells) + 0.5) / cells
+                waves = np.cos(np.arange(1, cosines + 1)[:, None] * angles)
+                of_side.append(order.spread(np.sqrt(2) * v[0] @ waves))
+        return np.array(of_side), np.array(of_other)
+
+    @functools.cached_property
+    def highest(self) -> float:
+        """The largest value that the rows support, before the sampling error.
+
+        That is the value of the largest block whose functions the rows resolve (or what chance
+        hides there), and what its last doubling gained, as further functions may gain it too; 1
+        where there are too few functions to say so.  Where a block of many functions of one
+        variable and few of the other wins, as of an oscillation, gains are of such blocks, and the
+        likeness of neighbours bounds them.
+        """
+        average = self._averages[LAST_LOOK]
+        sizes = growing(blocks_of(self.wide_moments.shape, self.numbers, LAST_LOOK))
+        h, k = (number[:, 0] for number in average.functions)
+        resolved = min(RESOLVED_PER_ROOT * self.rows**0.25, self.rows / ROWS_PER_SIZE)
+        few = all(self.numbers) and max(s for s in SIZES if s <= max(resolved, 1)) < LEAST_SIZE
+        last = min((size for size in sizes if size >= resolved), default=max(sizes))
+        half = max((size for size in sizes if size <= last / 2), default=min(sizes))
+        at_last, at_half = sizes[last], sizes[half]
+        if few or not h[at_last] or not k[at_last]:
+            return 1.0
+        values = average.values[:, 0]
+        a, b = ((number[at_last] - 1) / self.rows for number in (h, k))
+        hidden = (a * b / max((1 - a) * (1 - b), 1e-300)) ** 0.25  # looks like noise
+        value = max(values[at_last], hidden)
+        fewer, more = sorted(self.degrees)
+        if fewer <= THIN and more > half:
+            value = max(value, self._highest_of_thin(average))
+        else:
+            value += max(values[at_last] - values[at_half], 0)
+        mean = self.average.weights[:, 0] @ self.average.values[:, 0]
+        return float(min(max(value, mean, self._shown_by_neighbours), 1))
+
+    def _highest_of_thin(self, average: Average) -> float:
+        """The largest value of blocks with as few functions of one variable as the best one."""
+        side = int(self.degrees[1] > self.degrees[0])
+        many, few = (average.functions[i][:, 0] for i in (side, 1 - side))
+        chosen = np.flatnonzero((few == min(self.degrees)) & (many > 0))
+        last = chosen[np.argmax(many[chosen])]
+        half = chosen[np.argmin(np.abs(many[chosen] - many[last] / 2))]
+        values = average.values[:, 0]
+        value = values[last] + max(values[last] - values[half], 0)
+        order = self.orders[side]
+        if order is not None and self.numbers[1 - side]:
+            alike, error = order.alike(self.pair.sides[1 - side][:THIN])
+            value = min(value, max((alike + 2 * error).max(), 0) ** 0.5)
+        return float(max(value, values[last]))
+
+    @property
+    def _shown_by_neighbours(self) -> float:
+        """What neighbours show where they are more alike than the value explains, else 0.
+
+        The mean product of a function of one variable at neighbours in the order of the other
+        estimates a share of its variance that is at most the square of HGR.
+        """
+        shown = 0.0
+        for side, order in enumerate(self.orders):
+            g = self.pair.sides[1 - side]
+            if order is None or not len(g):
+                continue
+            alike, error = order.alike(g[:THIN])
+            beyond = alike - self.value**2 > MUCH_ALIKE * error
+            shown = max(shown, np.sqrt(np.max((alike + 2 * error) * beyond)))
+        return shown
 
     def interval(self, pvalue: float, level: float) -> tuple[float, float]:
         """Return an interval, as `hgr_jax.HGRFit.interval` does; ``pvalue`` is of independence."""
-        average, blocks = self.average
-        highest = highest_supported(average, blocks, np.array([self.rows]))
-        low, high = ends_of_interval(
-            average.value, self.held_out, highest, pvalue, self.rows, level
-        )
-        return float(low[0]), float(high[0])
+        return ends_of_interval(self.value, self.held_out, self.highest, pvalue, self.rows, level)
 
-    def _whitened(self, grams: Floats) -> tuple[Floats, Floats, Floats]:
+    def _whitened(
+        self, grams: Floats, pair: PolynomialPair | None = None
+    ) -> tuple[Floats, Floats, Floats]:
         """Return `PolynomialPair.whitened` of moments ``(m, m, N)`` with the noise."""
         if np.any(self.noise):
             diagonal, grams = np.arange(len(grams)), grams.copy()
             grams[diagonal, diagonal] += self.noise * grams[0, 0]
-        return self.pair.whitened(grams)
+        return (pair or self.pair).whitened(grams)
 
 
-def average_of_moments(
-    m: Floats, rows: float, numbers: tuple[bool, bool]
-) -> tuple[Average, Blocks]:
-    """Return `hgr_of_moments` of one pair, with ``m (h, k)``; functions that are 0 do not count."""
+class _Averages:
+    """The averages of the looks at one pair, each made when it is asked for."""
+
+    def __init__(self, estimate: HGREstimate) -> None:
+        self._estimate, self._made = estimate, dict[int, Average]()
+
+    def __getitem__(self, look: int) -> Average:
+        """Return the average of a look."""
+        if look not in self._made:
+            of = self._estimate
+            m, rows = of._moments_of(look), np.array([of.rows])
+            blocks, long = (
+                blocks_of(m.shape, of.numbers, look),
+                of.long if look == LAST_LOOK else (),
+            )
+            self._made[look] = average_of_moments(
+                m[..., None], _available(m), rows, of.numbers, blocks, long
+            )
+        return self._made[look]
+
+
+def _available(m: Floats) -> tuple[Integers, Integers]:
+    """Return the numbers of functions of both sides of one pair that are not 0, ``(1,)``."""
     h, k = (np.array([np.count_nonzero(m.any(axis=axis))]) for axis in (1, 0))
-    return hgr_of_moments(m[..., None], (h, k), np.array([rows]), numbers)
+    return h, k
+
+
+def growing(blocks: Blocks) -> dict[int, int]:
+    """Return the places of blocks whose two sides grow together, by their size.
+
+    Those with as many rows as columns; where one side has a single size, all.
+    """
+    single = [min(sizes) == max(sizes) for sizes in (blocks.rows, blocks.columns)]
+    sizes = enumerate(zip(blocks.rows, blocks.columns, strict=True))
+    return {(k if single[0] else h): place for place, (h, k) in sizes if h == k or any(single)}
+
+
+def ends_of_interval(
+    value: float,
+    held_out: tuple[float, float],
+    highest: float,
+    pvalue: float,
+    rows: float,
+    level: float,
+) -> tuple[float, float]:
+    """Return both ends of an interval for HGR, as `hgr_jax.HGRFit.interval` says.
+
+    Args:
+      value: the estimate.
+      held_out: the correlation on rows held out, and its standard error.
+      highest: where the high end starts.
+      pvalue: of independence.
+      rows: number of rows.
+      level: asked coverage.
+    """
+    if np.isnan(value):
+        return np.nan, np.nan
+    z = NormalDist().inv_cdf((1 + level) / 2)
+    below_1 = 1 - held_out[0] ** 2
+    error = z * held_out[1] / below_1 if below_1 > 0 else 0.0
+    agreeing = 2 * ((1 - level) / 2) ** (1 / rows) - 1
+    low = min(_moved(held_out[0], -LOW_WIDTH * error), agreeing, value)
+    low = max(low, float(np.finfo(float).eps)) if pvalue < 1 - level else 0.0
+    high = max(_moved(highest, HIGH_WIDTH * error), value)
+    return low, max(low, high) if high < 1 - 1 / rows else 1.0
+
+
+def _moved(correlation: float, step: float) -> float:
+    """Return ``tanh(atanh(correlation) + step)``."""
+    shift = float(np.tanh(step))
+    return (correlation + shift) / (1 + correlation * shift)
 
 
 def parts_of_rows(rows: int) -> Integers:
-    """Return the part of each row ``(n,)``, from 0, as `hgr_jax.hgr_fit` divides the rows."""
+    """Return the part of each row ``(n,)``, from 0, one of `FOLDS`.
+
+    Of every `FOLDS` rows that follow each other, each part has one.  Which one changes from group
+    to group, as if at random, whatever the values and however many rows follow.
+    """
     group, place = np.divmod(np.arange(rows, dtype=np.uint32), np.uint32(FOLDS))
     turn = ((group * np.uint32(0x9E3779B9) >> np.uint32(16)) * np.uint32(FOLDS)) >> np.uint32(16)
     return (place.astype(np.int64) - turn) % FOLDS
 
 
-def _correlation_of(f: Floats, g: Floats, shares: Floats) -> tuple[float, float]:
+def correlation_of(f: Floats, g: Floats, shares: Floats) -> tuple[float, float]:
     """Return the correlation of functions of mean near 0, and its standard error."""
     f, g = (x / np.sqrt(max(float(shares @ (x * x)), 1e-300)) for x in (f, g))
     correlation = np.clip(shares @ (f * g), -1, 1)

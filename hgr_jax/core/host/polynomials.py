@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import dataclasses
 import functools
+from collections.abc import Sequence
 from typing import Any
 
 import jax.numpy as jnp
@@ -220,6 +221,12 @@ class PolynomialPair:
     directions: tuple[int, int]
     shares: Floats
 
+    @classmethod
+    def of(cls, sides: Sequence[Floats], shares: Floats) -> PolynomialPair:
+        """Join the functions ``(h, n)`` and ``(k, n)`` of both variables."""
+        functions = np.concatenate([np.ones((1, len(shares))), *sides])
+        return cls(functions, (len(sides[0]), len(sides[1])), shares)
+
     @property
     def sides(self) -> tuple[Floats, Floats]:
         """The functions of the first variable, and of the second."""
@@ -280,5 +287,4 @@ def fit_pair(a: Floats, b: Floats, weights: Floats, kernels: tuple[Any, Any]) ->
     f, g = (
         orthonormal_functions(x, shares, kernel) for x, kernel in zip((a, b), kernels, strict=True)
     )
-    functions = np.concatenate([np.ones((1, len(shares))), f, g])
-    return PolynomialPair(functions, (len(f), len(g)), shares)
+    return PolynomialPair.of((f, g), shares)

@@ -19,11 +19,12 @@ from hgr_jax.core.host.linalg import (
     top_singular_values,
 )
 from hgr_jax.core.ranks import (
+    CELLS,
+    NEIGHBOURS,
+    OF_ONE,
     SIZES,
     THIN,
-    Average,
     Blocks,
-    average_of_blocks,
     largest_size,
     rank_functions,
 )
@@ -31,9 +32,9 @@ from hgr_jax.core.ranks import (
 MIN_VALUES_FOR_THREADS = 2**18
 """Smallest number of values for which several threads sort columns."""
 
-OF_BOTH, OF_FEW, MOST_FUNCTIONS = 8, 16, 32
-"""Largest numbers of functions of the ranks of a column beside as many of the other column, beside
-up to three, and beside one."""
+MOST_FUNCTIONS, WIDEST = OF_ONE, SIZES[-1]
+"""Largest numbers of functions of the ranks of a column in tests and in the first look of an
+estimate, and in its second look."""
 
 BLOCKS = ((1, 1), (2, 2), (3, 3), (8, 2), (2, 8), (16, 2), (2, 16), (32, 1), (1, 32))
 """Numbers of functions of both sides in the blocks of moments that tests combine, chosen by their
@@ -51,9 +52,6 @@ LEVELS_AT_ONCE = 2**13
 FEW_TIES = 1e-9
 """Largest sum of (t^3 - t) / n^3, over groups of t equal values, for which a column takes the
 functions of untied ranks: at mean ranks these are then orthonormal to 2e-6."""
-
-MAX_WEIGHT_AT_EDGE = 0.03
-"""Largest weight of the largest blocks of moments with which larger ones are not looked at."""
 
 MANY_ROWS = 2**14
 """Number of untied ranks from which on the maps to orthonormal functions are those of so many; the
@@ -187,17 +185,36 @@ class RankedColumn:
 
     def available(self, rows: float) -> int:
         """Return the number of functions that an estimate of HGR uses, of effective ``rows``."""
-        return int(np.searchsorted(self.positions, largest_size(float(rows))))
+        return int(np.searchsorted(self.positions, largest_size(np.float64(rows))))
 
     def functions(self, most: int = MOST_FUNCTIONS) -> Floats:
         """Return the functions of every row, ``(d, n)``, or the first ``most``."""
         if self.of_levels is not None:
             return self.table[:most].take(self.codes, axis=1)
-        rows, count = len(self.codes), min(most, self.count)
+        return self._of_untied(min(most, self.count))
+
+    def _of_untied(self, count: int) -> Floats:
+        rows = len(self.codes)
         f = rank_functions((self.codes + 1) / (2 * rows), count)
-        mean, maps = _maps_of_untied(min(rows, MANY_ROWS))
-        f -= mean[:count]
-        return np.asarray(maps[:count, :count] @ f)  # lower triangular
+        mean, maps = _maps_of_untied(min(rows, MANY_ROWS), count)
+        f -= mean
+        return np.asarray(maps @ f)
+
+    def wide_functions(self, rows: float, weights: Floats | None) -> Floats:
+        """Return the functions of every row in the second look of an estimate, ``(d, n)``.
+
+        The first are those of `functions`.  ``rows`` is the effective number of rows, ``weights``
+        are those of the column.
+        """
+        most = min(function_count(int(rows), WIDEST), int(largest_size(np.float64(rows))))
+        if self.of_levels is None:
+            return self._of_untied(most)
+        w = np.ones(len(self.codes)) if weights is None else weights
+        rank, share = ranks_of_levels(self.codes, w)
+        points = (rank[None] + 1) / 2
+        tables, order, kept = _orthonormal(points, share[None], np.array([rows]), WIDEST)
+        count = np.searchsorted(order[: min(int(kept[0]), most), 0], most)
+        return np.asarray(tables[:count, 0].take(self.codes, axis=1))
 
 
 def ranked_columns(
@@ -303,37 +320,39 @@ def effective_row_count(rows: int, weights: Floats | None) -> float:
     return float(rows if weights is None else weights.sum() ** 2 / np.sum(weights * weights))
 
 
-def function_count(rows: int) -> int:
-    """Return the number of functions of so many untied ranks."""
-    return min(MOST_FUNCTIONS, max(rows // RANKS_PER_FUNCTION, 1))
+def function_count(rows: int, most: int = MOST_FUNCTIONS) -> int:
+    """Return the number of functions of so many untied ranks, at most ``most``."""
+    return min(most, max(rows // RANKS_PER_FUNCTION, 1))
 
 
 @functools.lru_cache(maxsize=16)
 def untied(rows: int) -> Floats:
     """Return orthonormal functions ``(d, 2 rows - 1)`` at and between untied ranks."""
     table = rank_functions((np.arange(2 * rows - 1) + 1) / (2 * rows), function_count(rows))
-    mean, maps = _maps_of_untied(min(rows, MANY_ROWS))
+    mean, maps = _maps_of_untied(min(rows, MANY_ROWS), len(table))
     table -= mean
     table = maps @ table
     table.flags.writeable = False
     return table
 
 
-@functools.lru_cache(maxsize=16)
-def _maps_of_untied(rows: int) -> tuple[Floats, Floats]:
+@functools.lru_cache(maxsize=64)
+def _maps_of_untied(rows: int, count: int) -> tuple[Floats, Floats]:
     """Return means ``(d, 1)`` of functions of untied ranks, and maps to orthonormal functions."""
-    f = rank_functions((np.arange(rows) + 0.5) / rows, function_count(rows))
+    f = rank_functions((np.arange(rows) + 0.5) / rows, count)
     mean = f.mean(axis=1, keepdims=True)
     f -= mean
     return mean, np.linalg.inv(np.linalg.cholesky(f @ f.T / rows))
 
 
-def _orthonormal(points: Floats, share: Floats, rows: Floats) -> tuple[Floats, Integers, Integers]:
-    """Return functions ``(32, c, m)`` orthonormal by shares ``(c, m)``, as `maps_to_orthonormal`.
+def _orthonormal(
+    points: Floats, share: Floats, rows: Floats, count: int = MOST_FUNCTIONS
+) -> tuple[Floats, Integers, Integers]:
+    """Return functions ``(count, c, m)`` orthonormal by shares ``(c, m)``: `maps_to_orthonormal`.
 
     ``points (c, m)`` are the shares of the rows below, of ``rows (c,)``.
     """
-    f = rank_functions(points, MOST_FUNCTIONS)
+    f = rank_functions(points, count)
     f -= np.sum(f * share, axis=2, keepdims=True)
     by_column = f.swapaxes(0, 1)
     covariance = np.moveaxis((by_column * share[:, None]) @ by_column.swapaxes(1, 2), 0, -1)
@@ -350,7 +369,7 @@ def maps_to_orthonormal(covariance: Floats, rows: Floats) -> tuple[Floats, Integ
     function up to `largest_size`.
     """
     each = np.arange(len(covariance))
-    in_value = each[:, None] < largest_size(np.maximum(rows, 1.0))
+    in_value = each[:, None] < np.minimum(largest_size(np.maximum(rows, 1.0)), MOST_FUNCTIONS)
     largest = np.where(in_value, covariance[each, each], 0).max(axis=0)
     least = np.where(largest > CONSTANT, largest / np.sqrt(np.maximum(rows, 1)), 1)
     least = np.broadcast_to(least, covariance.shape[1:])
@@ -391,24 +410,6 @@ def is_reliable(rows: Floats | float, share: Floats) -> npt.NDArray[np.bool_]:
     return np.asarray(rows * share**2 >= np.minimum(MIN_EFFECTIVE_ROWS, rows))
 
 
-@functools.cache
-def blocks_of_scan() -> Blocks:
-    """Return the blocks that are looked at for all pairs of a table.
-
-    Those of up to 8 functions of both variables, 16 of one and 3 of the other, or 32 of one and 1
-    of the other.
-    """
-    every = Blocks.within(MOST_FUNCTIONS, MOST_FUNCTIONS)
-    most = {1: MOST_FUNCTIONS, 2: OF_FEW, 3: OF_FEW}
-    sizes = [
-        (i, j)
-        for i, j in zip(every.rows, every.columns, strict=True)
-        if max(i, j) <= most.get(min(i, j), OF_BOTH)
-    ]
-    rows, columns = zip(*sizes, strict=True)
-    return Blocks(MOST_FUNCTIONS, MOST_FUNCTIONS, rows, columns)
-
-
 def block_squares(m: Floats, blocks: Blocks) -> Floats:
     """Return the squared top singular value of each leading block ``(blocks, N)`` of ``m``."""
     squares = np.empty((len(blocks.rows), m.shape[2]))
@@ -440,39 +441,84 @@ def leading(m: Floats, h: Integers, k: Integers) -> Floats:
     return m * (rows[:, None] & columns)
 
 
-def hgr_of_moments(
-    m: Floats, available: tuple[Integers, Integers], rows: Floats, numbers: tuple[bool, bool]
-) -> tuple[Average, Blocks]:
-    """Estimate HGR from moments ``(h, k, N)`` of orthonormal functions; return the blocks too.
+def neighbours_in(order: Integers) -> tuple[Integers, Integers]:
+    """Return some rows, evenly spread in an order ``(n,)`` of the rows, and the next ones."""
+    last = len(order) - 1
+    places = np.arange(min(last, NEIGHBOURS)) * last // max(min(last, NEIGHBOURS), 1)
+    return order[places], order[places + 1]
 
-    Args:
-      m: the moments.
-      available: numbers of independent functions of both sides, ``(N,)``.
-      rows: numbers of rows, ``(N,)``.
-      numbers: whether a side has functions of ranks; the indicators of a category, which have no
-        order, are all in every block.
+
+@dataclasses.dataclass(frozen=True)
+class RankOrder:
+    """The rows in the order of a variable, and how they share its range.
+
+    Attributes:
+      order: ``(n,)``, the rows in the order of the values; of equal values, in theirs.
+      starts: ``(levels,)``, where in ``order`` a new value begins.
+      edges: ``(levels + 1,)``, the shares of the weight below the levels, and 1.
+      shares: ``(n,)``, the share of the weight of each row.
     """
-    rows = np.maximum(rows, 1.0)
-    if all(numbers):  # square blocks have all functions of a side that has fewer
-        most = min(size for size in SIZES if size >= max(m.shape[:2]))
-        m = np.pad(m, [(0, most - size) for size in m.shape[:2]] + [(0, 0)])
-        blocks = Blocks.within(most, most)
-    else:
-        sides = [
-            [*(size for size in SIZES if number and size < last), last]
-            for last, number in zip(m.shape[:2], numbers, strict=True)
-        ]
-        within = [(h, k) for h in sides[0] for k in sides[1]]
-        blocks = Blocks(*m.shape[:2], *zip(*within, strict=True))
-    limit = largest_size(rows)
-    h, k = (
-        np.minimum(count, limit) if number else count
-        for count, number in zip(available, numbers, strict=True)
-    )
-    # The indicators of a category may depend on one another: then all are needed.
-    rows_of_m, columns_of_m = (
-        count if number else np.full_like(count, size)
-        for count, number, size in zip((h, k), numbers, m.shape[:2], strict=True)
-    )
-    squares = block_squares(leading(m, rows_of_m, columns_of_m), blocks)
-    return average_of_blocks(squares, blocks, rows, (h, k)), blocks
+
+    order: Integers
+    starts: Integers
+    edges: Floats
+    shares: Floats
+
+    @classmethod
+    def of(cls, codes: Integers, shares: Floats) -> RankOrder:
+        """Order integers ``(n,)``, with shares of the weight ``(n,)``."""
+        order = np.argsort(codes, kind="stable")
+        starts = np.flatnonzero(np.diff(codes[order], prepend=-1))
+        below = np.concatenate([[0.0], np.cumsum(shares[order])])
+        edges = below[np.append(starts, len(codes))] / below[-1]
+        return cls(order, starts, edges, shares)
+
+    @property
+    def levels(self) -> int:
+        """The number of values."""
+        return len(self.starts)
+
+    def sums(self, g: Floats) -> Floats:
+        """Return the weighted sums ``(m, levels)`` of functions ``g (m, n)`` in each level."""
+        weighted = (g * self.shares)[:, self.order]
+        return (
+            weighted
+            if self.levels == len(self.order)
+            else np.add.reduceat(weighted, self.starts, axis=1)
+        )
+
+    def cells(self, sums: Floats) -> Floats:
+        """Return sums ``(m, c)`` in cells of equal share; equal values spread over their range."""
+        count = min(len(self.order), CELLS)
+        if self.levels == count and np.ptp(self.shares) == 0:
+            return sums
+        ends = np.arange(count + 1) / count
+        place = np.searchsorted(self.edges, ends, side="right").clip(1, self.levels) - 1
+        part = (ends - self.edges[place]) / np.diff(self.edges)[place]
+        below = np.concatenate([np.zeros((len(sums), 1)), np.cumsum(sums, axis=1)], axis=1)
+        return np.diff(below[:, place] + part.clip(0, 1) * sums[:, place], axis=1)
+
+    def at_levels(self, values: Floats) -> Floats:
+        """Return at each row ``(n,)`` the one of ``values (levels,)`` of its level."""
+        spread = np.empty(len(self.order))
+        sizes = np.diff(np.append(self.starts, len(self.order)))
+        spread[self.order] = np.repeat(values, sizes)
+        return spread
+
+    def spread(self, of_cells: Floats) -> Floats:
+        """Return at each row the mean of a function, given in cells ``(c,)``, over its level."""
+        count = len(of_cells)
+        total = np.concatenate([[0.0], np.cumsum(of_cells)]) / count
+        at_edges = np.interp(self.edges, np.arange(count + 1) / count, total)
+        return self.at_levels(np.diff(at_edges) / np.diff(self.edges))
+
+    @functools.cached_property
+    def neighbours(self) -> tuple[Integers, Integers]:
+        """Rows, evenly spread, and the next ones in the order of the variable."""
+        return neighbours_in(self.order)
+
+    def alike(self, g: Floats) -> tuple[Floats, Floats]:
+        """Return the mean products ``(m,)`` of functions ``g (m, n)`` of neighbours, their errors."""
+        one, other = self.neighbours
+        products = g[:, one] * g[:, other]
+        return products.mean(axis=1), products.std(axis=1) / np.sqrt(len(one))
