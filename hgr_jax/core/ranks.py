@@ -107,31 +107,19 @@ def _waves(share: Any, degree: int) -> Any:
 
 @dataclasses.dataclass(frozen=True)
 class Blocks:
-    """Blocks of a matrix: block i has its first ``rows[i]`` rows and ``columns[i]`` columns."""
+    """Blocks of a matrix: block i has its first ``rows[i]`` rows and ``columns[i]`` columns.
+
+    ``at_edge`` tells which of them are the largest of their kind in a look.
+    """
 
     rows: tuple[int, ...]
     columns: tuple[int, ...]
+    at_edge: tuple[bool, ...]
 
     @property
     def shape(self) -> tuple[int, int]:
         """The largest numbers of rows and of columns."""
         return max(self.rows), max(self.columns)
-
-    @functools.cached_property
-    def at_edge(self) -> tuple[bool, ...]:
-        """Which blocks have the most functions beside those of the other side.
-
-        Of blocks with one size of a side, those with the most of the other.
-        """
-        sizes = list(zip(self.rows, self.columns, strict=True))
-        h, k = ({*side} for side in (self.rows, self.columns))
-        if min(len(h), len(k)) == 1:
-            return tuple((i, j) == self.shape for i, j in sizes)
-        most: dict[int, int] = {}
-        for i, j in sizes:
-            kind = min(i, j, THIN + 1)
-            most[kind] = max(most.get(kind, 0), i, j)
-        return tuple(max(i, j) == most[min(i, j, THIN + 1)] for i, j in sizes)
 
     def places(self, others: Blocks) -> list[int]:
         """Return the places here of others that are here too."""
@@ -140,35 +128,48 @@ class Blocks:
 
     @classmethod
     @functools.cache
-    def all(cls, h: int, k: int) -> Blocks:
-        """Return thin blocks of all `SIZES`, and square ones, of a matrix ``(h, k)``."""
-        sizes = [
+    def all(cls, most: int) -> Blocks:
+        """Return thin blocks of all `SIZES`, and square ones, of a square matrix.
+
+        At the edge are those of the second look, of 32 functions.
+        """
+        sizes = [size for size in SIZES if size <= most]
+        pairs = [(i, j) for i in sizes for j in sizes if min(i, j) <= THIN or i == j]
+        rows, columns = zip(*pairs, strict=True)
+        return cls(rows, columns, tuple(max(pair) == OF_ONE for pair in pairs))
+
+    @classmethod
+    @functools.cache
+    def first(cls, most: int) -> Blocks:
+        """Return the blocks of the first look at a square matrix."""
+        largest = {1: OF_ONE, 2: OF_FEW, 3: OF_FEW}
+        every = cls.all(most)
+        pairs = [
             (i, j)
-            for i, j in itertools.product(SIZES, repeat=2)
-            if i <= h and j <= k and (min(i, j) <= THIN or i == j)
+            for i, j in zip(every.rows, every.columns, strict=True)
+            if max(i, j) <= largest.get(min(i, j), OF_BOTH)
         ]
-        rows, columns = zip(*sizes, strict=True)
-        return cls(rows, columns)
+        rows, columns = zip(*pairs, strict=True)
+        at_edge = [max(pair) == largest.get(min(pair), OF_BOTH) for pair in pairs]
+        return cls(rows, columns, tuple(at_edge))
 
     @classmethod
-    @functools.cache
-    def first(cls, h: int, k: int) -> Blocks:
-        """Return the blocks of the first look at a matrix ``(h, k)``."""
-        most = {1: OF_ONE, 2: OF_FEW, 3: OF_FEW}
-        every = cls.all(h, k)
-        sizes = zip(every.rows, every.columns, strict=True)
-        chosen = [(i, j) for i, j in sizes if max(i, j) <= most.get(min(i, j), OF_BOTH)]
-        rows, columns = zip(*chosen, strict=True)
-        return cls(rows, columns)
+    def of_levels(cls, sides: tuple[int, int], numbers: tuple[bool, bool], look: int) -> Blocks:
+        """Return blocks of a look where a side is a category, which has all of its functions."""
+        most = OF_ONE if look else OF_BOTH
+        sizes = []
+        for last, number in zip(sides, numbers, strict=True):
+            last = min(last, most) if number and not look else last
+            sizes.append([size for size in SIZES if number and size < last] + [last])
+        pairs = list(itertools.product(*sizes))
+        rows, columns = zip(*pairs, strict=True)
+        of_number = 0 if numbers[0] else 1
+        return cls(rows, columns, tuple(pair[of_number] == most for pair in pairs))
 
-    @classmethod
-    @functools.cache
-    def long(cls, functions: int, most: int) -> Blocks:
-        """Return blocks of each number up to ``functions`` and of cosines, up to ``most``."""
-        sizes = [size for size in LONG_SIZES if size <= most]
-        pairs = [(h, size) for h in range(1, functions + 1) for size in sizes]
-        rows, columns = zip(*pairs, strict=True) if pairs else ((), ())
-        return cls(rows, columns)
+
+def long_sizes(rows: float) -> tuple[int, ...]:
+    """Return numbers of cosines in long blocks for a number of rows."""
+    return tuple(size for size in LONG_SIZES if size <= rows / ROWS_PER_SIZE)
 
 
 def largest_size(rows: Any) -> Any:
@@ -181,11 +182,6 @@ def largest_size(rows: Any) -> Any:
     return size
 
 
-def most_cosines(rows: float) -> int:
-    """Return the largest number of cosines in a long block for a number of rows."""
-    return max((size for size in LONG_SIZES if size <= rows / ROWS_PER_SIZE), default=0)
-
-
 def cosine_moments(cells: Any, most: int) -> tuple[Any, Any]:
     """Return moments ``(..., most)`` of a function with ``sqrt(2) cos(pi j u)`` and the sine.
 
@@ -195,6 +191,7 @@ def cosine_moments(cells: Any, most: int) -> tuple[Any, Any]:
     xp = cells.__array_namespace__()
     count = cells.shape[-1]
     turns = xp.arange(1, most + 1, dtype=cells.dtype) * (math.pi / (2 * count))
+    turns = xp.reshape(turns, (*[1] * (cells.ndim - 1), most))
     wave = xp.fft.rfft(cells, 2 * count)[..., 1 : most + 1]
     cosine, sine = math.sqrt(2) * xp.cos(turns), math.sqrt(2) * xp.sin(turns)
     return wave.real * cosine + wave.imag * sine, wave.real * sine - wave.imag * cosine
@@ -212,7 +209,7 @@ def alike_beyond(alike: Any, error: Any, explained: Any, functions: Any, rows: A
       functions: numbers of these functions.
       rows: numbers of rows.
     """
-    chance = functions / rows
+    chance = functions.astype(explained.dtype) / rows
     explained = (explained - chance) / (1 - chance)
     return alike - explained > MUCH_ALIKE * error
 
@@ -274,18 +271,18 @@ def average_of_blocks(squares: Any, h: Any, k: Any, rows: Any) -> Average:
     weights = xp.exp((second - highest) / 2)
     whole = xp.sum(weights, axis=0)
     weights = weights / xp.where(whole > 0, whole, 1.0)
-    value = dependence * xp.sum(weights * values, axis=0)
+    value = xp.minimum(dependence * xp.sum(weights * values, axis=0), 1.0)  # for rounding
     return Average(value, squares, values, best, place, weights, (h, k), dependence)
 
 
-def look_again(average: Average, at_edge: Any) -> Any:
+def look_again(average: Average, blocks: Blocks) -> Any:
     """Return where the largest blocks of a look have a say.
 
-    ``at_edge (blocks,)`` are `Blocks.at_edge`.
+    ``blocks`` are those of the look.
     """
     xp = average.weights.__array_namespace__()
-    edge = xp.reshape(xp.asarray(at_edge), (-1, *[1] * (average.weights.ndim - 1)))
-    return xp.sum(average.weights * edge, axis=0) > LOOK_AGAIN_ABOVE
+    edge = xp.reshape(xp.asarray(blocks.at_edge), (-1, *[1] * (average.weights.ndim - 1)))
+    return xp.sum(xp.where(edge, average.weights, 0.0), axis=0) > LOOK_AGAIN_ABOVE
 
 
 def first_of_its_sizes(h: Any, k: Any) -> Any:

@@ -6,9 +6,8 @@ estimate of concrete data is made by NumPy, in double precision, for whatever dt
 traced:
 
 1. *Functions.*  `rank_functions` of the share of the rows below a row (ties in the middle) are made
-   orthonormal in the sample, in several passes over the rows, as one loses the digits of functions
-   that the earlier ones nearly determine (`_Basis`); such a function is left out, as that of a rare
-   level is.
+   orthonormal in the sample, by a QR decomposition, as moments lose the digits of functions that
+   earlier ones nearly determine (`_Basis`); such a function is left out, as that of a rare level.
 2. *Blocks.*  The top singular values of blocks of their cross moments, and of long blocks.
 3. *Average* of both looks, of which one decides.
 
@@ -54,15 +53,14 @@ from hgr_jax.core.ranks import (
     average_of_blocks,
     cosine_moments,
     largest_size,
+    long_sizes,
     look_again,
-    most_cosines,
     rank_functions,
 )
-from hgr_jax.core.rows import inner_products, sum_over_rows
+from hgr_jax.core.rows import sum_over_rows
 
-PASSES, SHIFT = 2, 1024
-"""Number of passes over the rows before the last one, and what they add to variances, in units of
-the last place."""
+ROWS_AT_ONCE = 2**14
+"""Largest number of rows whose functions are in memory together."""
 
 _Two = tuple[Array, Array]
 """One array of either variable."""
@@ -149,14 +147,13 @@ def hgr(
         a, b, weights, given = repeated(a, b, weights, counts, given)
         return jnp.asarray(conditional_hgr_fit(a, b, given, weights).correlation, dtype)
     a, b, weights, _ = repeated(a, b, weights, counts)
-    if is_traced(a, b, weights):
-        x, y = as_pair(a, b, max_ndim=1)
-        return _traced(x, y, as_weights(weights, x.shape[0], x.dtype))
     x, y = read_pair(a, b, weights)
     if not (isinstance(x, Array) and isinstance(y, Array)):
         from hgr_jax.measures._levels import hgr_with_levels  # numbers do without its imports
 
         return hgr_with_levels(x, y, weights)
+    if is_traced(x, y, weights):
+        return _traced(x, y, as_weights(weights, x.shape[0], x.dtype))
     estimate = estimate_of_numbers(x, y, weights)
     return scalar_of(np.nan if estimate is None else estimate.value, x.dtype)
 
@@ -233,29 +230,40 @@ def _scaled_to_effective_rows(weights: Array) -> _Two:
 
 
 class _Side(NamedTuple):
-    """A variable: the share ``(n,)`` of the weight below each row, and the `_Order` of its rows."""
+    """A variable.
+
+    Attributes:
+      share: ``(n,)``, of the weight below each row.
+      shift: ``(n,)``, 0, with the derivatives of ``share`` with respect to the values.
+      order: the rows in the order of the values.
+    """
 
     share: Array
+    shift: Array
     order: _Order
 
     @classmethod
     def of(cls, x: Array, shares: Array, equal: bool) -> _Side:
         """Rank a finite ``x (n,)``; rows have ``shares`` of the weight, ``equal`` or not."""
-        order = _Order.of(lax.stop_gradient(x), lax.stop_gradient(shares))
-        return cls(_share_below(x, shares, order, equal), order)
+        order = _Order.of(lax.stop_gradient(x), shares)
+        fixed = order._replace(edges=lax.stop_gradient(order.edges))
+        of_values = _share_below(x, lax.stop_gradient(shares), fixed, equal)
+        shift = of_values - lax.stop_gradient(of_values)
+        return cls(_share_below(x, shares, fixed, equal), shift, order)
 
 
 class _Order(NamedTuple):
     """The rows in the order of a variable.
 
     Attributes:
-      order: ``(n,)``, the rows in order.
+      order, place: ``(n,)``, the rows in order, and the place of each row in it.
       ordered: ``(n,)``, their values.
       below, up_to: ``(n,)``, numbers of rows with values below, and up to, each one in order.
       edges: ``(n + 1,)``, the shares of the weight of the first rows in order.
     """
 
     order: Array
+    place: Array
     ordered: Array
     below: Array
     up_to: Array
@@ -270,7 +278,8 @@ class _Order(NamedTuple):
         ordered, order = lax.sort((code, lax.iota(jnp.int32, len(x))), num_keys=1)
         below, up_to = (jnp.searchsorted(ordered, ordered, side=side) for side in ("left", "right"))
         edges = jnp.concatenate([jnp.zeros(1, x.dtype), jnp.cumsum(shares[order])])
-        return cls(order, x[order], below, up_to, edges)
+        place = jnp.zeros_like(order).at[order].set(lax.iota(jnp.int32, len(x)))
+        return cls(order, place, x[order], below, up_to, edges)
 
     @property
     def levels(self) -> Array:
@@ -290,7 +299,7 @@ class _Order(NamedTuple):
         place = jnp.searchsorted(self.edges, ends, side="right").clip(1, count) - 1
         first, last = self.below[place], self.up_to[place]
         width = self.edges[last] - self.edges[first]
-        part = safe_divide(ends - self.edges[first], width).clip(0, 1)
+        part = safe_divide(ends - self.edges[first], width).clip(0, 1)[None]
         sums = self.sums(mass)
         return jnp.diff(sums[:, first] + part * (sums[:, last] - sums[:, first]), axis=1)
 
@@ -298,13 +307,12 @@ class _Order(NamedTuple):
 @functools.partial(jax.custom_jvp, nondiff_argnums=(3,))
 def _share_below(x: Array, shares: Array, order: _Order, equal: bool) -> Array:
     """Return the share of the weight below each row, ties in the middle."""
-    count, dtype = len(x), x.dtype
-    middle = jnp.zeros(count, dtype).at[order.order]
     if equal:
-        return middle.set((order.below + order.up_to).astype(dtype) / (2 * count))
-    least = float(jnp.finfo(dtype).eps)  # at 0 and 1, slopes of the functions are infinite
+        middles = (order.below + order.up_to).astype(x.dtype) / (2 * len(x))
+        return middles[order.place]
+    least = float(jnp.finfo(x.dtype).eps)  # at 0 and 1, slopes of the functions are infinite
     middles = (order.edges[order.below] + order.edges[order.up_to]) / (2 * order.edges[-1])
-    return middle.set(jnp.clip(middles, least, 1 - least))
+    return jnp.clip(middles, least, 1 - least)[order.place]
 
 
 @_share_below.defjvp
@@ -331,14 +339,14 @@ def _share_below_jvp(equal: bool, primals: Any, tangents: Any) -> tuple[Array, A
     middles = share[order.order]
     rise = middles[after] - middles[before]
     slope = safe_divide(rise, jnp.where(usable, width, 0))
-    moved = jnp.zeros_like(x).at[order.order].set(slope) * tangents[0]
+    moved = slope[order.place] * tangents[0]
     if equal:
         return share, moved
     total = order.edges[-1]
     sums = jnp.concatenate([jnp.zeros(1, x.dtype), jnp.cumsum(tangents[1][order.order])])
     middle = (sums[order.below] + sums[order.up_to]) / (2 * total)
     of_shares = middle - middles * sums[-1] / total
-    return share, moved + jnp.zeros_like(x).at[order.order].set(of_shares)
+    return share, moved + of_shares[order.place]
 
 
 def _estimate(one: _Side, other: _Side, shares: Array, rows: Array) -> Array:
@@ -347,30 +355,36 @@ def _estimate(one: _Side, other: _Side, shares: Array, rows: Array) -> Array:
     limit = largest_size(rows).astype(jnp.int32)  # with weights there are fewer rows
     moments = _Moments.of((one.share, other.share), shares, rows, most, limit)
     m, available = moments.matrix, moments.available
-    blocks = Blocks.all(most, most)
-    squares = top_squares(m, blocks)
-    h, k = (
-        jnp.minimum(np.array(sizes, np.int32), count)
-        for sizes, count in zip((blocks.rows, blocks.columns), available, strict=True)
-    )
-    few = min(most, OF_ONE)
+    blocks, small = Blocks.all(most), Blocks.all(min(most, OF_ONE))
+    squares = of_small = top_squares(m, blocks)
+    if most > OF_ONE:
+        inside = [np.arange(most, dtype=np.int32) < count for count in moments.in_first]
+        both = inside[0][:, None] & inside[1][None, :]
+        of_small = top_squares(jnp.where(both, m, 0)[:OF_ONE, :OF_ONE], small)
+
+    def sizes_in(blocks: Blocks, counts: _Two) -> _Two:
+        h, k = (np.array(sizes, np.int32) for sizes in (blocks.rows, blocks.columns))
+        return jnp.minimum(h, counts[0]), jnp.minimum(k, counts[1])
+
     looks = []
-    for look in (Blocks.first(most, most), Blocks.all(few, few)):
-        place = np.array(blocks.places(look))
-        average = average_of_blocks(squares[place], h[place], k[place], rows)
-        looks.append((average.value, look_again(average, np.array(look.at_edge))))
-    alike, parts = jnp.zeros((), bool), [(squares, h, k)]
+    for look in (Blocks.first(most), small):
+        some = of_small[np.array(small.places(look))]
+        average = average_of_blocks(some, *sizes_in(look, moments.in_first), rows)
+        looks.append((average.value, look_again(average, look)))
+    alike, parts = jnp.zeros((), bool), [(squares, *sizes_in(blocks, available))]
     for side, (ordered, g) in enumerate(zip((one, other), reversed(moments.few), strict=True)):
         of_side, of_other = available[side], available[1 - side]
-        alike |= _is_alike(ordered.order, g, m if side else m.T, of_side, rows)
-        found, cosines = _long_squares(ordered, g * shares, of_side, rows)
-        count = jnp.minimum(jnp.tile(np.arange(1, THIN + 1), len(cosines)), of_other)
+        explaining = m if side else m.T
+        alike |= _is_alike(ordered.order, g, explaining, moments.in_first[side], rows)
+        found, cosines = _long_squares(ordered, g * shares[None], of_side, rows)
+        few = np.tile(np.arange(1, THIN + 1, dtype=np.int32), len(cosines))
+        count = jnp.minimum(few, of_other)
         cosines = jnp.repeat(cosines, THIN)
         sizes = (cosines, count) if side == 0 else (count, cosines)
         parts.append((found, *sizes))
     by_all = average_of_blocks(*map(jnp.concatenate, zip(*parts, strict=True)), rows)
     (by_first, is_small), (by_second, is_large) = looks
-    again = jnp.maximum(*available) > OF_BOTH
+    again = jnp.maximum(*moments.in_first) > OF_BOTH
     value = jnp.where(again & (alike | is_small & is_large), by_all.value, by_second)
     return jnp.where(again & (alike | is_small), value, by_first)
 
@@ -381,9 +395,9 @@ def _is_alike(order: _Order, g: Array, m: Array, size: Array, rows: Array) -> Ar
     places = np.arange(min(last, NEIGHBOURS)) * last // max(min(last, NEIGHBOURS), 1)
     products = g[:, order.order[places]] * g[:, order.order[places + 1]]
     alike, error = jnp.mean(products, axis=1), jnp.std(products, axis=1) / len(places) ** 0.5
-    counts = jnp.minimum(np.array([OF_ONE, OF_FEW, OF_FEW]), size)
-    inside = np.arange(m.shape[1]) < counts[:, None]
-    explained = jnp.sum(m[:THIN] ** 2 * inside, axis=1)
+    counts = jnp.minimum(np.array([OF_ONE, OF_FEW, OF_FEW], np.int32)[: len(g)], size)
+    inside = np.arange(m.shape[1], dtype=np.int32)[None] < counts[:, None]
+    explained = jnp.sum(jnp.where(inside, m[:THIN] ** 2, 0), axis=1)
     return jnp.any(alike_beyond(alike, error, explained, counts, rows))
 
 
@@ -392,44 +406,33 @@ def _long_squares(side: _Side, mass: Array, size: Array, rows: Array) -> _Two:
 
     ``mass (3, n)`` are few functions of the other variable times the shares of the rows.
     """
-    blocks = Blocks.long(THIN, most_cosines(len(side.share)))
     order = side.order
     sums = order.sums(mass)
     of_level = sums[:, order.up_to] - sums[:, order.below]
     weight = order.edges[order.up_to] - order.edges[order.below]
     first = order.below == lax.iota(jnp.int32, len(order.below))
-    means = jnp.where(first, of_level * lax.rsqrt(jnp.where(weight > 0, weight, 1)), 0)
+    root = lax.rsqrt(jnp.where(weight > 0, weight, 1))
+    means = jnp.where(first[None], of_level * root[None], 0)
     grams = jnp.einsum("an,bn->ab", means, means, precision=lax.Precision.HIGHEST)[None]
-    sizes = [order.levels - 1]
-    if blocks.rows:
-        most = max(blocks.columns)
-        m = _cosines_of_order(mass, side.share, order, most)
-        ends = np.unique(blocks.columns)
-        grams = jnp.concatenate(
-            [jnp.cumsum(m.T[:, :, None] * m.T[:, None, :], axis=0)[ends - 1], grams]
-        )
-        sizes = [*ends, *sizes]
-    cosines = jnp.stack([jnp.asarray(each, jnp.int32) for each in sizes])
-    counts = (cosines > size) & (cosines <= rows / ROWS_PER_SIZE)
+    ends = np.array(long_sizes(len(side.share)), np.int32)
+    if len(ends):
+        m = _cosines_of_order(mass, side, int(ends[-1])).T
+        partial = jnp.cumsum(m[:, :, None] * m[:, None, :], axis=0)
+        grams = jnp.concatenate([partial[ends - 1], grams])
+    cosines = jnp.append(ends, order.levels - 1)
+    counts = (cosines > size) & (cosines.astype(rows.dtype) * ROWS_PER_SIZE <= rows)
     few = np.arange(THIN) < np.arange(1, THIN + 1)[:, None]
-    leading = grams[:, None] * (few[:, :, None] & few[:, None, :])
-    tops = _top_eigenvalues(leading.reshape(-1, THIN, THIN))
+    few = few[:, : len(mass)]
+    leading = jnp.where((few[:, :, None] & few[:, None, :])[None], grams[:, None], 0)
+    tops = _top_eigenvalues(leading.reshape(-1, len(mass), len(mass)))
     return jnp.minimum(tops, 1), jnp.where(counts, cosines, 0)
 
 
-@functools.partial(jax.custom_jvp, nondiff_argnums=(3,))
-def _cosines_of_order(mass: Array, share: Array, order: _Order, most: int) -> Array:
+def _cosines_of_order(mass: Array, side: _Side, most: int) -> Array:
     """Return the sums of ``mass (m, n)`` times ``sqrt(2) cos(pi j share)``, ``(m, most)``."""
-    return cosine_moments(order.cells(mass), most)[0]
-
-
-@_cosines_of_order.defjvp
-def _cosines_of_order_jvp(most: int, primals: Any, tangents: Any) -> _Two:
-    mass, share, order = primals
-    cosines = cosine_moments(order.cells(tangents[0]), most)[0]
-    sines = cosine_moments(order.cells(mass * tangents[1]), most)[1]
-    speed = np.pi * np.arange(1, most + 1).astype(mass.dtype)
-    return _cosines_of_order(mass, share, order, most), cosines - speed * sines
+    cosines, _ = cosine_moments(side.order.cells(mass), most)
+    _, sines = cosine_moments(side.order.cells(mass * side.shift[None]), most)
+    return cosines - np.pi * np.arange(1, most + 1, dtype=mass.dtype)[None] * sines
 
 
 class _Moments(NamedTuple):
@@ -438,40 +441,42 @@ class _Moments(NamedTuple):
     Attributes:
       matrix: ``(h, k)``; rows and columns of functions left out come last, and are 0.
       available: number of functions of each variable that are not left out.
+      in_first: number of those that the first looks have.
       few: the first functions of each variable at the rows, ``(3, n)``.
     """
 
     matrix: Array
     available: _Two
+    in_first: _Two
     few: _Two
 
     @classmethod
     def of(cls, columns: _Two, shares: Array, rows: Array, most: int, limit: Array) -> _Moments:
-        """Orthonormalise ``most`` functions of shares; those after the first ``limit`` do not count."""
+        """Make ``most`` functions orthonormal, and keep those among the first ``limit``."""
         fixed = [lax.stop_gradient(u) for u in (*columns, shares)]
-        first = [_Basis.of(u, fixed[2], most) for u in fixed[:2]]
-        one, other = (each.functions for each in first)
+        bases = [_Basis.of(u, fixed[2], rows, most, limit) for u in fixed[:2]]
 
         def products(inside: Array | None, u: Array, v: Array, w: Array) -> Array:
             w = (w if inside is None else w * inside)[None, :]
-            a, b = jnp.concatenate([jnp.ones_like(w), one(u)]), other(v)
+            a, b = jnp.concatenate([jnp.ones_like(w), bases[0](u)]), bases[1](v)
             weighted = a * w
             ab = matmul(weighted, b.T)
             return jnp.block([[matmul(weighted, a.T), ab], [ab.T, matmul(b * w, b.T)]])
 
         gram = sum_over_rows(products, [*columns, shares])
         mean, moments = gram[0, 1:], gram[1:, 1:] - gram[0, 1:, None] * gram[0, None, 1:]
-        maps, available, few = [], [], []
-        for place, (u, each) in enumerate(zip(columns, first, strict=True)):
+        maps, available, in_first, few = [], [], [], []
+        for place, (u, basis) in enumerate(zip(columns, bases, strict=True)):
             own = slice(place * most, (place + 1) * most)
-            w = _orthonormalising(moments[own, own], each.coordinates, each.scale, rows)
-            kept = (jnp.sum(lax.stop_gradient(w) ** 2, axis=1) > 0) & (np.arange(most) < limit)
-            w = jnp.where(kept[:, None], w, 0)[jnp.argsort(~kept, stable=True)]
+            kept = basis.kept
+            w = _orthonormalising(moments[own, own], kept)[jnp.argsort(~kept, stable=True)]
             maps.append(w)
             available.append(jnp.sum(kept, dtype=jnp.int32))
-            few.append(_at_rows(u, w[:THIN], mean[own], each))
+            in_first.append(jnp.sum(kept[:OF_ONE], dtype=jnp.int32))
+            few.append(_at_rows(u, w[:THIN], mean[own], basis))
         matrix = matmul(matmul(maps[0], moments[:most, most:]), maps[1].T)
-        return cls(matrix, (available[0], available[1]), (few[0], few[1]))
+        pairs = [(x[0], x[1]) for x in (available, in_first, few)]
+        return cls(matrix, *pairs)
 
 
 def _at_rows(u: Array, w: Array, mean: Array, basis: _Basis) -> Array:
@@ -479,103 +484,94 @@ def _at_rows(u: Array, w: Array, mean: Array, basis: _Basis) -> Array:
 
     @functools.partial(jax.checkpoint, prevent_cse=False)
     def of_block(u: Array) -> Array:
-        return matmul(w, basis.functions(u) - mean[:, None])
+        return matmul(w, basis(u) - mean[:, None])
 
-    count, size = len(u), 2**14
-    if count <= size:
+    if len(u) <= ROWS_AT_ONCE:
         return of_block(u)
-    blocks = -(-count // size)
-    padded = jnp.pad(u, (0, blocks * size - count), mode="edge").reshape(blocks, size)
-    return jnp.moveaxis(lax.map(of_block, padded), 0, 1).reshape(len(w), -1)[:, :count]
+    blocks = lax.map(of_block, _in_blocks(u, "edge"))
+    return jnp.moveaxis(blocks, 0, 1).reshape(len(w), -1)[:, : len(u)]
+
+
+def _in_blocks(x: Array, fill: str) -> Array:
+    """Return ``x (n,)`` in blocks ``(blocks, ROWS_AT_ONCE)``, padded as `jax.numpy.pad` does."""
+    blocks = -(-len(x) // ROWS_AT_ONCE)
+    return jnp.pad(x, (0, blocks * ROWS_AT_ONCE - len(x)), mode=fill).reshape(blocks, -1)
 
 
 class _Basis(NamedTuple):
-    """Near orthonormal functions of shares, of which none is left out.
-
-    Each pass divides by the root of a shifted matrix of moments, and makes what rounding left of
-    small residuals larger.
+    """Functions of the ranks of a sample that are orthonormal there, but for rounding.
 
     Attributes:
       mean: ``(d,)``, of the functions of ranks.
       map: ``(d, d)``, lower triangular, from these, less their means.
-      coordinates: ``(d, d)``, lower triangular: the inverse of ``map``.
-      scale: the largest variance of the functions of ranks of a first look, 0 for a constant.
+      kept: ``(d,)``, which are not left out: one whose residual variance, given the earlier ones,
+        is at most ``1 / sqrt(n)`` of the largest variance in the first looks is, and its row is 0.
     """
 
     mean: Array
     map: Array
-    coordinates: Array
-    scale: Array
+    kept: Array
 
     @classmethod
-    def of(cls, u: Array, shares: Array, most: int) -> _Basis:
-        """Make ``most`` functions of shares ``u (n,)`` of the rows below near orthonormal."""
-        one = jnp.eye(most, dtype=u.dtype)
-        basis = cls(jnp.zeros(most, u.dtype), one, one, jnp.ones((), u.dtype))
-        gram = basis._products(u, shares)
-        mean = gram[0, 1:]
-        scale = jnp.max(jnp.diagonal(gram)[1 : 1 + OF_ONE] - mean[:OF_ONE] ** 2)
-        eps = float(jnp.finfo(u.dtype).eps)
-        varies = scale > 100 * eps
-        basis = cls(mean, one, one, jnp.where(varies, scale, 0))
-        size = jnp.where(varies, scale, 1)
-        for _ in range(PASSES):
-            gram = basis._products(u, shares)
-            moments = gram[1:, 1:] - gram[1:, :1] * gram[:1, 1:]
-            shifted = jnp.where(varies, moments, 0) + SHIFT * eps * size * one
-            root = jnp.linalg.cholesky(shifted)
-            inverse = jax.scipy.linalg.solve_triangular(root, one, lower=True)
-            coordinates = matmul(basis.coordinates, root)
-            basis = basis._replace(map=matmul(inverse, basis.map), coordinates=coordinates)
-            size = jnp.ones_like(size)
-        return basis
+    def of(cls, u: Array, shares: Array, rows: Array, most: int, limit: Array) -> _Basis:
+        """Make ``most`` functions of shares ``u (n,)`` of the rows below orthonormal.
 
-    def functions(self, u: Array) -> Array:
+        Those after the first ``limit`` are not kept.
+        """
+
+        def weighted(u: Array, w: Array) -> Array:
+            f = jnp.concatenate([jnp.ones((1, len(u)), u.dtype), rank_functions(u, most)])
+            return (f * jnp.sqrt(w)[None, :]).T
+
+        if len(u) <= ROWS_AT_ONCE:
+            triangle = jnp.linalg.qr(weighted(u, shares), mode="r")
+        else:
+            blocks = _in_blocks(u, "edge"), _in_blocks(shares, "constant")
+
+            def add(triangle: Array, block: _Two) -> tuple[Array, None]:
+                both = jnp.concatenate([triangle, weighted(*block)])
+                return jnp.linalg.qr(both, mode="r"), None
+
+            triangle, _ = lax.scan(add, jnp.zeros((most + 1, most + 1), u.dtype), blocks)
+        mean = triangle[0, 1:] * triangle[0, 0]
+        functions = triangle[1:, 1:].T  # as coordinates in orthonormal functions
+        variances = jnp.sum(functions * functions, axis=1)
+        counted = np.arange(most, dtype=np.int32) < jnp.minimum(limit, OF_ONE)
+        largest = jnp.max(jnp.where(counted, variances, 0))
+        varies = largest > 100 * float(jnp.finfo(u.dtype).eps)
+        least = jnp.where(varies, largest, 1) / jnp.sqrt(rows)
+        one = jnp.eye(most, dtype=u.dtype)
+
+        def step(j: Array, found: _Two) -> _Two:
+            units, maps = found
+            rest, row = functions[j], one[j]
+            for _ in range(2):  # twice, as the first time loses digits
+                along = matmul(units, rest)
+                rest, row = rest - matmul(along, units), row - matmul(along, maps)
+            variance = jnp.sum(rest * rest)
+            usable = varies & (variance > least)
+            scale = jnp.where(usable, lax.rsqrt(jnp.where(usable, variance, 1)), 0)
+            return units.at[j].set(rest * scale), maps.at[j].set(row * scale)
+
+        _, maps = lax.fori_loop(0, most, step, (jnp.zeros_like(functions), jnp.zeros_like(one)))
+        inside = np.arange(most, dtype=np.int32) < limit
+        return cls(mean, maps, (jnp.diagonal(maps) > 0) & inside)
+
+    def __call__(self, u: Array) -> Array:
         """Return the functions ``(d, n)`` of shares ``(n,)``."""
         return matmul(self.map, rank_functions(u, len(self.map)) - self.mean[:, None])
 
-    def _products(self, u: Array, shares: Array) -> Array:
-        """Return the means of products of 1 and the functions."""
-
-        def products(inside: Array | None, u: Array, w: Array) -> Array:
-            w = w if inside is None else w * inside
-            f = jnp.concatenate([jnp.ones((1, len(u)), u.dtype), self.functions(u)])
-            return inner_products(f * jnp.sqrt(w)[None, :])
-
-        return sum_over_rows(products, [u, shares])
-
 
 @jax.custom_jvp
-def _orthonormalising(s: Array, coordinates: Array, scale: Array, rows: Array) -> Array:
-    """Return W with ``W S W^T`` the identity but for functions left out, whose rows are 0.
+def _orthonormalising(s: Array, kept: Array) -> Array:
+    """Return lower triangular W with ``W S W^T`` the identity but for functions not kept.
 
-    Args:
-      s: moments of near orthonormal functions.
-      coordinates: of the functions in these; they are made orthonormal in their order.
-      scale: their largest variance: one of residual variance up to ``scale / sqrt(rows)`` is left
-        out.
-      rows: number of rows.
+    ``s`` are the moments of functions that are nearly orthonormal.
     """
-    size = len(s)
-    varies = scale > 0
-    # Half of the variance of a function whose residual is rounding is the shift of the first pass.
-    alive = (jnp.diagonal(s) > 0.5) & varies
-    both = alive[:, None] & alive[None, :]
-    root = jnp.linalg.cholesky(jnp.where(both, s, jnp.eye(size, dtype=s.dtype)))
-    of_functions = matmul(jnp.where(alive[None, :], coordinates, 0), root)
-    least = jnp.where(varies, scale, 1) / jnp.sqrt(rows)
-
-    def step(j: Array, kept: Array) -> Array:
-        rest = of_functions[j]
-        for _ in range(2):
-            rest = rest - matmul(matmul(kept, rest), kept)
-        variance = jnp.sum(rest * rest)
-        usable = varies & (variance > least)
-        unit = jnp.where(usable, rest * lax.rsqrt(jnp.where(usable, variance, 1)), 0)
-        return kept.at[j].set(unit)
-
-    kept = lax.fori_loop(0, size, step, jnp.zeros_like(s))
-    return jax.scipy.linalg.solve_triangular(root, kept.T, lower=True, trans=1).T
+    both, one = kept[:, None] & kept[None, :], jnp.eye(len(s), dtype=s.dtype)
+    root = jnp.linalg.cholesky(jnp.where(both, s, one))
+    inverse = jax.scipy.linalg.solve_triangular(root, one, lower=True)
+    return jnp.where(both, inverse, 0)
 
 
 @_orthonormalising.defjvp
@@ -589,7 +585,7 @@ def top_squares(m: Array, blocks: Blocks) -> Array:
     shorter = np.minimum(blocks.rows, blocks.columns)
     order = np.argsort(shorter > THIN, kind="stable").tolist()
     tops = [_top_eigenvalues(grams) for grams in _grams(m, blocks, order)]
-    return jnp.concatenate(tops)[np.argsort(order)]
+    return jnp.minimum(jnp.concatenate(tops)[np.argsort(order)], 1)
 
 
 def _grams(m: Array, blocks: Blocks, order: Sequence[int]) -> list[Array]:

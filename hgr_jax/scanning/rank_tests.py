@@ -582,7 +582,7 @@ class _ByRanks:
         average = average_of_moments(each.m, (limit[0], limit[1]), rows, (True, True), blocks)
         self._put(each, average.value)
         more = (limit > OF_BOTH).any(axis=0)
-        refined[0].append(places[more & ~each.alike & look_again(average, blocks.at_edge)])
+        refined[0].append(places[more & ~each.alike & look_again(average, blocks)])
         refined[1].append(places[more & each.alike])
         law = (each.reliable > 0).all(axis=0) & (self.rows[places] >= MIN_TABULATED_ROWS)
         law &= np.isnan(self.results.log_p[places]) & self.tested
@@ -607,7 +607,7 @@ class _ByRanks:
                 blocks = blocks_of(m.shape[:2], numbers, 1)
                 average = average_of_moments(m, sizes, rows, numbers, blocks)
                 self.results.estimates.value[group[part]] = average.value
-                last.append(group[part[look_again(average, blocks.at_edge)]])
+                last.append(group[part[look_again(average, blocks)]])
         for group, present in self._shared_rows(np.concatenate(last)):
             self._take_last_look(group, present)
 

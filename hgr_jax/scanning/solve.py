@@ -362,7 +362,7 @@ class _TileSolver:
                 value, full = average.value, np.zeros(len(rows), bool)
                 for number, count in zip(numbers, available, strict=True):
                     full |= number & (count == layout.degree)
-                edge = full & look_again(average, blocks.at_edge)
+                edge = full & look_again(average, blocks)
                 estimates.at_edge[places[part]] = edge & (largest_size(rows) > layout.degree)
             estimates.value[places[part]] = value
             if layout.is_number(self.left):

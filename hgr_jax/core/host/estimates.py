@@ -26,7 +26,6 @@ from hgr_jax.core.host.ranks import (
 )
 from hgr_jax.core.ranks import (
     CELLS,
-    LONG_SIZES,
     MUCH_ALIKE,
     OF_BOTH,
     OF_FEW,
@@ -40,8 +39,8 @@ from hgr_jax.core.ranks import (
     average_of_blocks,
     cosine_moments,
     largest_size,
+    long_sizes,
     look_again,
-    most_cosines,
 )
 
 FOLDS = 5
@@ -74,13 +73,8 @@ def blocks_of(shape: tuple[int, int], numbers: Numbers, look: int) -> Blocks:
     """Return the blocks of a look at moments ``(h, k)``."""
     if all(numbers):
         most = min(size for size in SIZES if size >= max(shape))
-        return Blocks.all(most, most) if look else Blocks.first(most, most)
-    sides = []
-    for last, number in zip(shape, numbers, strict=True):
-        most = last if look or not number else min(last, OF_BOTH)
-        sides.append([size for size in SIZES if number and size < most] + [most])
-    rows, columns = zip(*((h, k) for h in sides[0] for k in sides[1]), strict=True)
-    return Blocks(rows, columns)
+        return Blocks.all(most) if look else Blocks.first(most)
+    return Blocks.of_levels(shape, numbers, look)
 
 
 @dataclasses.dataclass(frozen=True)
@@ -115,7 +109,7 @@ def long_blocks(
     """
     count, pairs, _ = g.shape
     few = range(1, count + 1) if number else range(count, count + 1)
-    sizes = np.array([each for each in LONG_SIZES if each <= most_cosines(rows)], np.intp)
+    sizes = np.array(long_sizes(rows), np.intp)
     sums = order.sums(g.reshape(count * pairs, -1))
     m = cosine_moments(order.cells(sums), int(sizes.max(initial=1)))[0].reshape(count, pairs, -1)
     share = np.diff(order.edges)
@@ -301,8 +295,8 @@ class HGREstimate:
         if any(map(self._is_alike, (0, 1))):
             return LAST_LOOK
         for look in range(LAST_LOOK):
-            at_edge = blocks_of(self._moments_of(look).shape, self.numbers, look).at_edge
-            if not look_again(self._averages[look], at_edge)[0]:
+            blocks = blocks_of(self._moments_of(look).shape, self.numbers, look)
+            if not look_again(self._averages[look], blocks)[0]:
                 return look
         return LAST_LOOK
 
