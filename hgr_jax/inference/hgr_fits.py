@@ -204,7 +204,7 @@ class HGRFit(TransformedPair):
         categories: Sequence[Category | None],
         pvalue: float | None = None,
     ) -> HGRFit:
-        """Return the fit of an estimate, of values or codes of levels; ``pvalue`` if it is known."""
+        """Return the fit of an estimate, of values or codes; ``pvalue`` if it is known."""
         f, g = estimate.functions()
         shares = estimate.pair.shares
         raw, error = correlation_of(f, g, shares)

@@ -39,6 +39,7 @@ from hgr_jax.core.host.conditioning import (
     Conditioning,
     Variable,
 )
+from hgr_jax.core.host.estimates import HGREstimate
 from hgr_jax.core.host.ranks import MOST_FUNCTIONS, RankedColumn, effective_row_count
 from hgr_jax.inference import roys_root
 from hgr_jax.inference.conditional import compare_residuals
@@ -62,6 +63,7 @@ from hgr_jax.inference.rank_law import (
     cross_moments,
     fisher_log_pvalues,
     log_probability,
+    test_long_blocks,
     top_values,
 )
 from hgr_jax.tables.levels import as_codes
@@ -386,8 +388,24 @@ def _tests_by_law(
     found = combined(top_values(cross_moments(f, g, share)), rows, degrees)
     effective_rows = rows * x.effective_share * np.array([z.effective_share for z in others])
     law = log_probability(found.log_p, np.maximum(effective_rows, MIN_TABULATED_ROWS))
-    pvalues = np.exp(np.maximum(law, [rarest_order(x, z) for z in others]))
-    return [_test_result(found, p, "rank", rows, place) for place, p in enumerate(pvalues)]
+    rarest = np.array([rarest_order(x, z) for z in others])
+    tests = [
+        _test_result(found, p, "rank", rows, place)
+        for place, p in enumerate(np.exp(np.maximum(law, rarest)))
+    ]
+    if not reliable:
+        return tests
+    sizes = [z.available(rows) for z in (x, *others)]
+    of_x = x.functions(sizes[0])
+    for place, z in enumerate(others):
+        estimate = HGREstimate.of_columns((x, z), (of_x, z.functions(sizes[1 + place])), weights)
+        counts = (x.reliable, z.reliable)
+        long = test_long_blocks(estimate, counts, float(effective_rows[place]))
+        if long is not None and long.log_p < law[place]:
+            pvalue = float(np.exp(max(long.log_p, rarest[place])))
+            null_mean = _null_mean(rows, *long.degrees)
+            tests[place] = IndependenceTest(long.value, pvalue, "rank", long.degrees, null_mean)
+    return tests
 
 
 def split_draws(most: int, rows: int) -> tuple[int, int]:

@@ -10,6 +10,8 @@ oscillate in one variable.  So several blocks are tested at once:
 * `cross_moments`, `combined`: the matrix M, and one p-value of all blocks;
 * `log_probability`: the law of that p-value, which depends on the number of rows alone, from a
   table of simulations; beyond the table log P(P <= p) is a line in log p;
+* `test_long_blocks`: where neighbours in the order of a variable are alike beyond these blocks, the
+  smallest p-value of long blocks of many cosines, as of fast oscillations;
 * `fisher_log_pvalues`: the exact law of two variables of two values.
 
 Source: Liu & Xie, "Cauchy combination test: a powerful test with analytic p-value calculation
@@ -27,9 +29,14 @@ import numpy.typing as npt
 from scipy import special
 
 from hgr_jax._arrays import Floats, Integers
+from hgr_jax.core.host.estimates import HGREstimate
 from hgr_jax.core.host.linalg import top_singular_values
 from hgr_jax.core.host.ranks import BLOCKS
+from hgr_jax.core.ranks import ROWS_PER_SIZE
 from hgr_jax.inference.roys_root.law import log_survival_of_many
+
+LONG_SHARE = 0.01
+"""Share of the level of a test that long blocks have: what it may exceed its level by."""
 
 LARGEST_PVALUE = 0.99
 """Bound on the p-value of a block in the mean: one near 1 would outweigh the others."""
@@ -106,6 +113,50 @@ def cauchy_log_pvalue(log_p: Floats, count: Integers) -> Floats:
         tail = np.log(np.sum(np.exp(least - log_p), axis=0))
     far = least + np.log(count) - np.where(np.isfinite(least), tail, 0)
     return np.where(least > -25, np.log(near), far)
+
+
+class LongTest(NamedTuple):
+    """The test of a pair by its long blocks.
+
+    Attributes:
+      log_p: logarithm of the p-value, with all blocks and `LONG_SHARE` accounted for.
+      value: top singular value of the block with the smallest one.
+      degrees: numbers of functions of both sides in that block.
+    """
+
+    log_p: float
+    value: float
+    degrees: tuple[int, int]
+
+
+def test_long_blocks(
+    estimate: HGREstimate, reliable: tuple[int, int], effective_rows: float
+) -> LongTest | None:
+    """Test a pair by its long blocks; None where it has none, or neighbours are not alike.
+
+    Args:
+      estimate: HGR of the pair.
+      reliable: numbers of functions of both sides that behave as those of untied ranks.
+      effective_rows: numbers of rows, allowing for ties.
+    """
+    if not estimate.is_alike:
+        return None
+    parts = []
+    for side, long in enumerate(estimate.long):
+        cosines, functions = long.cosines[:, 0], long.functions[:, 0]
+        used = (cosines > 0) & (functions <= reliable[1 - side])
+        used &= cosines <= effective_rows / ROWS_PER_SIZE
+        sizes = [x[used] for x in (cosines, functions)]
+        parts.append((long.squares[used, 0], *sizes[:: 1 - 2 * side]))
+    squares, h, k = (np.concatenate(each) for each in zip(*parts, strict=True))
+    if not len(squares):
+        return None
+    small, large = np.minimum(h, k)[:, None], np.maximum(h, k)[:, None]
+    values = np.sqrt(squares)[:, None]
+    log_p = log_survival_of_many(values, effective_rows, small, large)[:, 0]
+    best = int(np.argmin(log_p))
+    least = float(log_p[best]) + np.log(len(log_p) / LONG_SHARE)
+    return LongTest(min(least, 0.0), float(values[best, 0]), (int(h[best]), int(k[best])))
 
 
 LEVELS = np.array(

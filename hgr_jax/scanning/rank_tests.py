@@ -51,6 +51,7 @@ from hgr_jax.inference.rank_law import (
     combined,
     fisher_log_pvalues,
     log_probability,
+    test_long_blocks,
     top_values,
 )
 from hgr_jax.scanning.features import Estimates, chunks, groups
@@ -383,6 +384,7 @@ class _ByRanks:
         count = len(rows)
         self.results = RankResults.none(count)
         self.estimated = np.zeros(count, bool)
+        self._alike = np.zeros(count, bool)
         self._codes: dict[int, Integers] = {}
 
     def estimate_on_shared_rows(self, progress: Callable[[int], None]) -> None:
@@ -402,11 +404,11 @@ class _ByRanks:
             progress(len(places))
         if waiting:
             self._solve(waiting, statistics, refined)
-        seconds, lasts = (np.concatenate([*parts, np.zeros(0, np.intp)]) for parts in refined)
-        self._look_again(seconds, lasts)
         if statistics:
             every = BlockStatistics.joined(statistics)
             self.results.log_p[every.places] = every.log_pvalues(self.rows[every.places])
+        seconds, lasts = (np.concatenate([*parts, np.zeros(0, np.intp)]) for parts in refined)
+        self._look_again(seconds, lasts)
 
     def _shared_rows(self, places: Integers) -> Iterator[tuple[Integers, NDArray[np.bool_]]]:
         """Yield parts of the pairs at ``places``, and the mask ``(n,)`` of the rows they share."""
@@ -584,6 +586,7 @@ class _ByRanks:
         more = (limit > OF_BOTH).any(axis=0)
         refined[0].append(places[more & ~each.alike & look_again(average, blocks)])
         refined[1].append(places[more & each.alike])
+        self._alike[refined[1][-1]] = True
         law = (each.reliable > 0).all(axis=0) & (self.rows[places] >= MIN_TABULATED_ROWS)
         law &= np.isnan(self.results.log_p[places]) & self.tested
         reliable, values = each.reliable[:, law], np.sqrt(average.squares[in_test][:, law])
@@ -624,6 +627,19 @@ class _ByRanks:
             columns, functions = zip(*map(wide, self.pairs[place].tolist()), strict=True)
             estimate = HGREstimate.of_columns(columns, functions, weights, wide=True)
             self.results.estimates.value[place] = estimate.last_value
+            if self._alike[place] and not np.isnan(self.results.log_p[place]):
+                self._test_long_blocks(place, estimate)
+
+    def _test_long_blocks(self, place: int, estimate: HGREstimate) -> None:
+        """Lower the p-value of a pair by its long blocks, as `independence_test` does."""
+        columns = [column for column in estimate.columns if column is not None]
+        counts = columns[0].reliable, columns[1].reliable
+        rows = self.rows[place] * columns[0].effective_share * columns[1].effective_share
+        long = test_long_blocks(estimate, counts, max(rows, MIN_TABULATED_ROWS))
+        if long is not None:
+            rarest = max(c.log_orders for c in columns) - special.gammaln(len(columns[0].codes) + 1)
+            found = max(long.log_p, rarest)
+            self.results.log_p[place] = min(self.results.log_p[place], found)
 
     def _put(self, each: _Moments, value: Floats) -> None:
         """Store HGR of some pairs, and |Spearman|."""

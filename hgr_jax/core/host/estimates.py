@@ -290,15 +290,26 @@ class HGREstimate:
     @functools.cached_property
     def look(self) -> int:
         """The number of the look that decides."""
-        if not (np.array(self._sizes(self.moments)) > OF_BOTH)[np.array(self.numbers)].any():
+        if not self._has_many:
             return 0
-        if any(map(self._is_alike, (0, 1))):
+        if self.is_alike:
             return LAST_LOOK
         for look in range(LAST_LOOK):
             blocks = blocks_of(self._moments_of(look).shape, self.numbers, look)
             if not look_again(self._averages[look], blocks)[0]:
                 return look
         return LAST_LOOK
+
+    @property
+    def _has_many(self) -> bool:
+        """Whether a number has more functions than the square blocks of the first look."""
+        sizes = zip(self._sizes(self.moments), self.numbers, strict=True)
+        return any(number and size > OF_BOTH for size, number in sizes)
+
+    @functools.cached_property
+    def is_alike(self) -> bool:
+        """Whether neighbours in the order of a variable are alike beyond the first look."""
+        return self._has_many and any(map(self._is_alike, (0, 1)))
 
     @functools.cached_property
     def _averages(self) -> _Averages:

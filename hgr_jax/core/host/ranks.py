@@ -518,7 +518,7 @@ class RankOrder:
         return neighbours_in(self.order)
 
     def alike(self, g: Floats) -> tuple[Floats, Floats]:
-        """Return the mean products ``(m,)`` of functions ``g (m, n)`` of neighbours, their errors."""
+        """Return mean products ``(m,)`` of functions ``g (m, n)`` of neighbours, their errors."""
         one, other = self.neighbours
         products = g[:, one] * g[:, other]
         return products.mean(axis=1), products.std(axis=1) / np.sqrt(len(one))
