@@ -161,10 +161,13 @@ def alike_beyond(columns: Any, sides: Any, m: np.ndarray, n: float) -> bool:
         order = np.argsort(x, kind="stable")
         places = np.arange(min(last, 512)) * last // min(last, 512)
         for i, each in enumerate(g[:3] if of_number else g):
-            products = each[order[places]] * each[order[places + 1]]
             count = min((32 if i == 0 else 16) if of_number else 8, len(f))
             explained = (np.sum(moments[:count, i] ** 2) - count / n) / (1 - count / n)
-            if products.mean() - explained > 3 * products.std() / np.sqrt(len(products)):
+            products = each[order[:-1]] * each[order[1:]]
+            if all(
+                part.mean() - explained > 3 * part.std() / np.sqrt(len(part))
+                for part in (products[places], products)
+            ):
                 return True
     return False
 

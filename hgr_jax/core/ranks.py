@@ -9,8 +9,8 @@ have a say (`look_again`):
   other, or 32 of one and 1 of the other (`Blocks.first`);
 * the second at all blocks of up to 32 functions;
 * the last at all blocks, and at *long* ones, of ever more cosines of one variable and up to three
-  functions of the other (`cosine_moments`): also where neighbours in the order of one variable are
-  more alike than the first look explains (`alike_beyond`).
+  functions of the other (`cosine_moments`): also where neighbours in the order of one variable,
+  some and then all, are more alike than the first look explains (`alike_beyond`).
 
 How, and what of it is proved, is in the theory page "HGR of ranks".  Arrays are of JAX, traced or
 not, or of NumPy, and so are results; this module imports neither.
@@ -63,7 +63,7 @@ LOOK_AGAIN_ABOVE = 0.03
 """Look at larger blocks if the largest ones of a look have more than this of the weight."""
 
 NEIGHBOURS = 512
-"""Number of neighbouring rows, in the order of one variable, that are compared."""
+"""Number of neighbouring rows, in the order of one variable, that are compared first."""
 
 MUCH_ALIKE = 3.0
 """Standard errors by which neighbours are more alike than the first look explains, to take the last

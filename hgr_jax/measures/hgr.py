@@ -392,13 +392,16 @@ def _estimate(one: _Side, other: _Side, shares: Array, rows: Array) -> Array:
 def _is_alike(order: _Order, g: Array, m: Array, size: Array, rows: Array) -> Array:
     """Return whether neighbours are more alike than the first look explains."""
     last = len(order.order) - 1
-    places = np.arange(min(last, NEIGHBOURS)) * last // max(min(last, NEIGHBOURS), 1)
-    products = g[:, order.order[places]] * g[:, order.order[places + 1]]
-    alike, error = jnp.mean(products, axis=1), jnp.std(products, axis=1) / len(places) ** 0.5
+    products = g[:, order.order[:-1]] * g[:, order.order[1:]]
+    some = np.arange(min(last, NEIGHBOURS)) * last // max(min(last, NEIGHBOURS), 1)
     counts = jnp.minimum(np.array([OF_ONE, OF_FEW, OF_FEW], np.int32)[: len(g)], size)
     inside = np.arange(m.shape[1], dtype=np.int32)[None] < counts[:, None]
     explained = jnp.sum(jnp.where(inside, m[:THIN] ** 2, 0), axis=1)
-    return jnp.any(alike_beyond(alike, error, explained, counts, rows))
+    beyond = jnp.ones(len(g), bool)
+    for part in (products[:, some], products):
+        alike, error = jnp.mean(part, axis=1), jnp.std(part, axis=1) / part.shape[1] ** 0.5
+        beyond &= alike_beyond(alike, error, explained, counts, rows)
+    return jnp.any(beyond)
 
 
 def _long_squares(side: _Side, mass: Array, size: Array, rows: Array) -> _Two:

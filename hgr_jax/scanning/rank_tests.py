@@ -27,14 +27,17 @@ from hgr_jax.core.host.estimates import (
     average_of_moments,
     blocks_of,
     explained_by_first,
+    is_alike,
 )
 from hgr_jax.core.host.ranks import (
     BLOCKS,
     MOST_FUNCTIONS,
     RankedColumn,
+    RankOrder,
     codes_of,
     is_reliable,
     leading,
+    likeness,
     neighbours_in,
     ranked_columns,
 )
@@ -257,9 +260,7 @@ def likeness_of_neighbours(
             f, g = (
                 table.take(lookup.codes[rows][:, others], axis=0) for rows in neighbours[column]
             )
-            products = f * g
-            error = products.std(axis=0) / np.sqrt(len(products))
-            for kind, each in enumerate((products.mean(axis=0), error)):
+            for kind, each in enumerate(likeness(np.moveaxis(f, 0, -1), np.moveaxis(g, 0, -1))):
                 found[kind, side][:, part] = each[at].T
     return found
 
@@ -504,6 +505,13 @@ class _ByRanks:
             weights = weights if np.ptp(weights) else None
         return slice(None) if present.all() else present, weights
 
+    def _order(self, column: int, present: NDArray[np.bool_]) -> RankOrder:
+        """Return some rows in the order of a column."""
+        rows, weights = self._weights_of(present)
+        codes = self._codes_of(int(column))[rows]
+        w = np.ones(len(codes)) if weights is None else weights
+        return RankOrder.of(codes, w / w.sum())
+
     def _neighbours(
         self, columns: Integers, present: NDArray[np.bool_]
     ) -> list[tuple[Integers, Integers]]:
@@ -550,15 +558,20 @@ class _ByRanks:
         orders = np.array([column.log_orders for column in columns])[pairs].max(axis=1)
         least = orders - special.gammaln(count + 1)
         every, dtype = np.arange(len(group)), self.in_ranks.x.dtype
-        likeness = likeness_of_neighbours(columns, self._neighbours(used, present), pairs)
+        alike_by = likeness_of_neighbours(columns, self._neighbours(used, present), pairs)
         for part, m, spearman in products_of_pairs(columns, pairs, weights, every, dtype):
             sizes = reliable[:, part], available[:, part], limit[:, part]
             alike = np.zeros(len(part), bool)
             for side, of_other in enumerate((m.swapaxes(0, 1), m)):
                 explained, counts = explained_by_first(of_other, limit[side, part], number=True)
-                mean, error = likeness[:, side, :, part].swapaxes(0, 1).swapaxes(1, 2)
+                mean, error = alike_by[:, side, :, part].swapaxes(0, 1).swapaxes(1, 2)
                 rows = self.rows[group[part]]
-                alike |= alike_beyond(mean, error, explained, counts, rows).any(axis=0)
+                beyond = alike_beyond(mean, error, explained, counts, rows)
+                for i in np.flatnonzero(beyond.any(axis=0)):
+                    column, other = pairs[part[i], side], columns[pairs[part[i], 1 - side]]
+                    order = self._order(used[column], present)
+                    g, of = other.functions(THIN), (explained[:, i], counts[:, i])
+                    alike[i] |= is_alike(order, g, *(each[: len(g)] for each in of), rows[i])
             shared = np.full(len(part), count)
             yield _Moments(
                 group[part], m, spearman, *sizes, share[part], least[part], shared, alike

@@ -199,6 +199,20 @@ def explained_by_first(m: Floats, size: Integers, *, number: bool) -> tuple[Floa
     return np.sum(m**2 * inside, axis=1), counts
 
 
+def is_alike(order: RankOrder, g: Floats, explained: Floats, counts: Integers, rows: float) -> bool:
+    """Return whether neighbours are alike beyond what is ``explained (m,)`` of ``g (m, n)``.
+
+    Some neighbours first, and then all.
+    """
+    beyond = np.ones(len(g), bool)
+    for every in (False, True):
+        found = order.alike(g[beyond], every=every)
+        beyond[beyond] = alike_beyond(*found, explained[beyond], counts[beyond], rows)
+        if not beyond.any():
+            return False
+    return True
+
+
 @dataclasses.dataclass(frozen=True)
 class HGREstimate:
     """An estimate of HGR.
@@ -328,8 +342,7 @@ class HGREstimate:
         m = (self.moments if side else self.moments.T)[..., None]
         size = np.array([self._sizes(self.moments)[side]])
         explained, counts = explained_by_first(m, size, number=number)
-        alike, error = (each[:, None] for each in order.alike(g))
-        return bool(alike_beyond(alike, error, explained, counts, self.rows).any())
+        return is_alike(order, g, explained[:, 0], counts[:, 0], self.rows)
 
     @functools.cached_property
     def orders(self) -> tuple[RankOrder | None, RankOrder | None]:

@@ -442,7 +442,7 @@ def leading(m: Floats, h: Integers, k: Integers) -> Floats:
 
 
 def neighbours_in(order: Integers) -> tuple[Integers, Integers]:
-    """Return some rows, evenly spread in an order ``(n,)`` of the rows, and the next ones."""
+    """Return `NEIGHBOURS` rows, evenly spread in an order ``(n,)``, and the next ones."""
     last = len(order) - 1
     places = np.arange(min(last, NEIGHBOURS)) * last // max(min(last, NEIGHBOURS), 1)
     return order[places], order[places + 1]
@@ -517,8 +517,16 @@ class RankOrder:
         """Rows, evenly spread, and the next ones in the order of the variable."""
         return neighbours_in(self.order)
 
-    def alike(self, g: Floats) -> tuple[Floats, Floats]:
-        """Return mean products ``(m,)`` of functions ``g (m, n)`` of neighbours, their errors."""
-        one, other = self.neighbours
-        products = g[:, one] * g[:, other]
-        return products.mean(axis=1), products.std(axis=1) / np.sqrt(len(one))
+    def alike(self, g: Floats, *, every: bool = False) -> tuple[Floats, Floats]:
+        """Return mean products of functions ``g (m, n)`` of neighbours, and their errors, ``(m,)``.
+
+        Of `neighbours`, or of ``every`` row and the next one.
+        """
+        one, other = (self.order[:-1], self.order[1:]) if every else self.neighbours
+        return likeness(g[:, one], g[:, other])
+
+
+def likeness(f: Floats, g: Floats) -> tuple[Floats, Floats]:
+    """Return the means ``(m, ...)`` of products over the last axis, and their standard errors."""
+    products = f * g
+    return products.mean(axis=-1), products.std(axis=-1) / np.sqrt(products.shape[-1])
