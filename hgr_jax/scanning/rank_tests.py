@@ -23,11 +23,13 @@ from scipy import special
 
 from hgr_jax._arrays import Floats, Integers
 from hgr_jax.core.host.estimates import (
+    LAST_LOOK,
     HGREstimate,
     average_of_moments,
     blocks_of,
     explained_by_first,
     is_alike,
+    long_blocks,
 )
 from hgr_jax.core.host.ranks import (
     BLOCKS,
@@ -35,6 +37,7 @@ from hgr_jax.core.host.ranks import (
     RankedColumn,
     RankOrder,
     codes_of,
+    in_order,
     is_reliable,
     leading,
     likeness,
@@ -122,8 +125,8 @@ TILE = 128
 MOMENTS_AT_ONCE = 2**9
 """Number of pairs whose moments are yielded at a time."""
 
-CACHED_FUNCTIONS = 2**19
-"""Number of rows of all columns whose functions of the last look are kept: half a kilobyte each."""
+CACHED_FUNCTIONS = 2**20
+"""Number of rows of all columns whose functions of the last look are kept: 256 bytes each."""
 
 
 def products_of_pairs(
@@ -517,8 +520,7 @@ class _ByRanks:
     ) -> list[tuple[Integers, Integers]]:
         """Return neighbouring rows in the order of each column, among some rows."""
         rows = self._weights_of(present)[0]
-        ordered = (np.argsort(self._codes_of(int(c))[rows], kind="stable") for c in columns)
-        return [neighbours_in(order) for order in ordered]
+        return [neighbours_in(in_order(self._codes_of(int(c))[rows])) for c in columns]
 
     def _ranked(
         self, columns: Integers, present: NDArray[np.bool_]
@@ -630,17 +632,43 @@ class _ByRanks:
     def _take_last_look(self, group: Integers, present: NDArray[np.bool_]) -> None:
         """Take the last look at pairs of numbers, one by one."""
         rows, weights = self._weights_of(present)
+        count, effective = int(present.sum()), float(self.rows[group[0]])
 
-        @functools.lru_cache(maxsize=max(2, CACHED_FUNCTIONS // int(present.sum())))
-        def wide(column: int) -> tuple[RankedColumn, Floats]:
+        @functools.lru_cache(maxsize=max(2, CACHED_FUNCTIONS // count))
+        def seen(column: int) -> tuple[RankedColumn, RankOrder, Floats]:
             ranked = RankedColumn.of_codes(self._codes_of(column)[rows], weights)
-            return ranked, ranked.wide_functions(self.rows[group[0]], weights)
+            f = ranked.wide_functions(effective, weights).astype(self.in_ranks.x.dtype)
+            return ranked, self._order(column, present), f
 
+        numbers = (True, True)
         for place in group[np.lexsort(self.pairs[group].T[::-1])]:
-            columns, functions = zip(*map(wide, self.pairs[place].tolist()), strict=True)
-            estimate = HGREstimate.of_columns(columns, functions, weights, wide=True)
-            self.results.estimates.value[place] = estimate.last_value
+            columns, orders, functions = zip(*map(seen, self.pairs[place].tolist()), strict=True)
+            shares = orders[0].shares.astype(functions[0].dtype)
+            m = ((functions[0] * shares) @ functions[1].T).astype(np.float64)
+            sizes = np.array([[size] for size in m.shape])
+            long = [
+                long_blocks(
+                    orders[side],
+                    functions[1 - side][:THIN, None].astype(np.float64),
+                    sizes[side],
+                    sizes[1 - side],
+                    effective,
+                    number=True,
+                )
+                for side in (0, 1)
+            ]
+            average = average_of_moments(
+                m[..., None],
+                (sizes[0], sizes[1]),
+                np.array([effective]),
+                numbers,
+                blocks_of(m.shape, numbers, LAST_LOOK),
+                long,
+            )
+            self.results.estimates.value[place] = average.value[0]
             if self._alike[place] and not np.isnan(self.results.log_p[place]):
+                kept = [column.functions(column.available(effective)) for column in columns]
+                estimate = HGREstimate.of_columns(columns, kept, weights)
                 self._test_long_blocks(place, estimate)
 
     def _test_long_blocks(self, place: int, estimate: HGREstimate) -> None:

@@ -225,8 +225,6 @@ class HGREstimate:
       weights: of the rows ``(n,)``, as the columns were ranked with; None for equal ones.
       noise: variance that is added to each function of `pair`, ``(1 + h + k, 1)``: residuals that
         are small beside it are no evidence.
-      wide_pair: 1, and functions of both variables, of the last look; None where these are made
-        when they are needed.
     """
 
     pair: PolynomialPair
@@ -235,7 +233,6 @@ class HGREstimate:
     columns: tuple[RankedColumn | None, RankedColumn | None] = (None, None)
     weights: Floats | None = None
     noise: Floats | float = 0.0
-    wide_pair: PolynomialPair | None = None
 
     @classmethod
     def of(
@@ -270,10 +267,8 @@ class HGREstimate:
         columns: Sequence[RankedColumn | None],
         functions: Sequence[Floats],
         weights: Floats | None,
-        *,
-        wide: bool = False,
     ) -> HGREstimate:
-        """Take ranked numbers, None for categories, and functions of both; ``wide`` if all."""
+        """Take ranked numbers, None for categories, and functions of both."""
         count = functions[0].shape[1]
         shares = np.full(count, 1 / count) if weights is None else weights / weights.sum()
         pair = PolynomialPair.of(functions, shares)
@@ -284,13 +279,7 @@ class HGREstimate:
             effective_row_count(count, weights),
             (one, other),
             weights,
-            wide_pair=pair if wide else None,
         )
-
-    @property
-    def last_value(self) -> float:
-        """The estimate of the last look."""
-        return float(self._averages[LAST_LOOK].value[0])
 
     @functools.cached_property
     def moments(self) -> Floats:
@@ -356,8 +345,8 @@ class HGREstimate:
     @functools.cached_property
     def wide(self) -> PolynomialPair:
         """Functions of both variables, of the last look."""
-        if self.wide_pair is not None or self.columns == (None, None):
-            return self.wide_pair or self.pair
+        if self.columns == (None, None):
+            return self.pair
         sides = []
         for column, functions in zip(self.columns, self.pair.sides, strict=True):
             sides.append(

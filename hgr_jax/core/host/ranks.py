@@ -441,6 +441,17 @@ def leading(m: Floats, h: Integers, k: Integers) -> Floats:
     return m * (rows[:, None] & columns)
 
 
+def in_order(codes: Integers) -> Integers:
+    """Return the rows ``(n,)`` in the order of their codes; of equal codes, in theirs."""
+    rows = np.full(len(codes), -1, np.intp)
+    places = codes >> 1
+    if len(codes) and places.max() < len(codes):  # untied ranks: each place has a row
+        rows[places] = np.arange(len(codes))
+        if rows.min() >= 0:
+            return rows
+    return np.argsort(codes, kind="stable")
+
+
 def neighbours_in(order: Integers) -> tuple[Integers, Integers]:
     """Return `NEIGHBOURS` rows, evenly spread in an order ``(n,)``, and the next ones."""
     last = len(order) - 1
@@ -467,7 +478,7 @@ class RankOrder:
     @classmethod
     def of(cls, codes: Integers, shares: Floats) -> RankOrder:
         """Order integers ``(n,)``, with shares of the weight ``(n,)``."""
-        order = np.argsort(codes, kind="stable")
+        order = in_order(codes)
         starts = np.flatnonzero(np.diff(codes[order], prepend=-1))
         below = np.concatenate([[0.0], np.cumsum(shares[order])])
         edges = below[np.append(starts, len(codes))] / below[-1]
