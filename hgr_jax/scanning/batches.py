@@ -257,7 +257,7 @@ class PlanSums(PairSums):
           reader: sums standard errors.
         """
         self.plan, self.reader, self.errors = plan, reader, reader is not None
-        self.shared = np.rint(sums.rows).astype(np.intp)
+        self._shared = np.rint(sums.rows).astype(np.intp)
         self._weights, self._refit_pairs = sums.weights, refit
         if of == "values":
             self.layout, self.kernels = plan.layout(), plan.kernels.of_values()
@@ -282,6 +282,11 @@ class PlanSums(PairSums):
         }
         if CATEGORIES in sums.values:
             self._tiles[CATEGORIES] = sums.values[CATEGORIES]
+
+    def shared_rows(self, pairs: Integers) -> Integers:
+        """Return the number of rows that ``pairs (N, 2)`` of columns share."""
+        first, second = self.layout.patterns[pairs].T
+        return self._shared[first, second]
 
     def tiles(self, left: Integers, right: Integers) -> Tiles:
         """Return the whitened columns of two tiles, and their cross moments."""

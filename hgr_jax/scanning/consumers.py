@@ -35,6 +35,7 @@ from hgr_jax.scanning.findings import FALSE_DISCOVERY_RATE
 from hgr_jax.scanning.memory import MemoryTable
 from hgr_jax.scanning.pairs import (
     PairSelection,
+    columns_at,
     selected,
     skipped_columns,
     split_given,
@@ -144,6 +145,7 @@ def scan_arrow(
         category_positions=place[read.category_positions],
         skipped=read.skipped | left_out,
         frame=None,
+        labels=None,
     )
     return scan_columns(columns, request)
 
@@ -169,17 +171,7 @@ def _with_weights(columns: Columns, request: Request, table: Any) -> tuple[Colum
             f"column {request.weights!r} of weights has missing or infinite values: give those rows"
             " 0."
         )
-    names = tuple(name for name in columns.names if name != request.weights)
-    other = columns.number_positions != position
-    columns = dataclasses.replace(
-        columns,
-        names=names,
-        numbers=np.asarray(columns.numbers)[:, other],
-        number_positions=columns.number_positions[other]
-        - (columns.number_positions[other] > position),
-        category_positions=columns.category_positions - (columns.category_positions > position),
-        notes={name: note for name, note in columns.notes.items() if name != request.weights},
-    )
+    columns = columns_at(columns, np.delete(np.arange(len(columns.names)), position))
     row_weights = as_host_weights(weights, columns.rows)
     if look_like_counts(weights):
         columns.notes[request.weights] = LIKE_COUNTS

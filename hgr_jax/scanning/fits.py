@@ -110,7 +110,7 @@ def fit_of(scan: Any, a: str, b: str) -> KBFit | HGRFit:
     on_device = (jnp.asarray(first), jnp.asarray(second))
     fits = [kb_fit(*on_device, *choice, weights=weights) for choice in choices]
     best = max(fits, key=lambda fit: float(fit.correlation))
-    scanned = scan.correlation[scan.names.index(a), scan.names.index(b)]
+    scanned = scan._value("correlation", a, b)
     of_all = scan.settings.get("sample_rows", scan.settings["rows"]) == scan.settings["rows"]
     differs = not abs(float(best.correlation) - scanned) <= FIT_TOLERANCE
     if of_all and differs and np.isfinite(scanned):
@@ -140,8 +140,8 @@ def interval_of(scan: Any, a: str, b: str, level: float) -> tuple[float, float]:
     check_fitted(scan)
     if scan.settings["given"]:
         raise ValueError("interval is of two columns alone, and this scan is given others.")
-    pvalue = scan.pvalue[scan.names.index(a), scan.names.index(b)]
-    return HostPair.of_ranks(scan, a, b).interval(float(pvalue), check_level("level", level))
+    pvalue = scan._value("pvalue", a, b)
+    return HostPair.of_ranks(scan, a, b).interval(pvalue, check_level("level", level))
 
 
 def _fit_of_ranks(
