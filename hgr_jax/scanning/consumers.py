@@ -30,7 +30,7 @@ from hgr_jax.core.host.ranks import MOST_FUNCTIONS, RankedColumn, codes_of, rank
 from hgr_jax.core.kernels import encode
 from hgr_jax.inference.intervals import dependence_factor
 from hgr_jax.inference.rank_law import MIN_TABULATED_ROWS
-from hgr_jax.scanning.features import as_features
+from hgr_jax.scanning.features import as_features, chunks
 from hgr_jax.scanning.findings import FALSE_DISCOVERY_RATE
 from hgr_jax.scanning.memory import MemoryTable
 from hgr_jax.scanning.pairs import (
@@ -63,6 +63,10 @@ from hgr_jax.tables.faults import TableError
 
 SQUARE_SIDE = 512
 """Number of columns of a part; a square holds the pairs of two parts."""
+
+MIN_SCREENED_SHARE = 1 / 50
+"""Smallest share of the pairs of a square for which it is screened: to examine a pair takes some 50
+times as long as to screen it."""
 
 FIRST_PAIRS_CHECKPOINT = "first_pairs.npz"
 
@@ -247,12 +251,18 @@ class _Search:
         kinds = _screened(columns, request)
         screened = np.concatenate([positions for positions, _ in kinds])
         others = np.setdiff1d(used_positions(columns), screened)
-        self.parts = [part for each in (*(p for p, _ in kinds), others) for part in _in_parts(each)]
-        more, two, rare = (_in_parts(ranked) for _, ranked in kinds)
+        self.parts: list[Integers] = []
+        ranked_parts: list[list[list[RankedColumn]]] = []
+        for positions, ranked in (*kinds, (others, [])):
+            places = _in_parts(positions, selection.targets)
+            self.parts += [positions[part] for part in places]
+            ranked_parts.append([[ranked[i] for i in part] for part in places if ranked])
+        more, two, rare, _ = ranked_parts
         self.of_ranks = range(len(more) + len(two)) if more else range(0)
         self.of_two = range(len(more), len(more) + len(two) + len(rare))
         # The side of a small square is a multiple of 64, so that tables share compiled programs.
         side = min(SQUARE_SIDE, -(-sum(map(len, more + two)) // 64) * 64)
+        self.least_screened = MIN_SCREENED_SHARE * side**2
         self.screen = RankScreen([*more, *two], side) if more else None
         self.exact = ExactScreen([[column.codes for column in part] for part in [*two, *rare]])
         squares = [(i, j) for i in range(len(self.parts)) for j in range(i, len(self.parts))]
@@ -303,7 +313,8 @@ class _Search:
         square = self.squares[place]
         of_ranks = all(part in self.of_ranks for part in square)
         of_two = all(part in self.of_two for part in square)
-        return self.screen.start(*square) if of_ranks and not of_two else None
+        enough = self.counts[place] >= self.least_screened
+        return self.screen.start(*square) if of_ranks and not of_two and enough else None
 
     def _keep(self, log_p: Floats | None, left: int, right: int) -> None:
         """Count the p-values of a square, and keep its pairs that are among the first so far."""
@@ -407,8 +418,11 @@ def _screened(columns: Columns, request: Request) -> list[tuple[Integers, list[R
     return [(columns.number_positions[positions], ranked) for positions, ranked in kinds]
 
 
-def _in_parts(columns: Any) -> list[Any]:
-    return [columns[i : i + SQUARE_SIDE] for i in range(0, len(columns), SQUARE_SIDE)]
+def _in_parts(positions: Integers, targets: list[int] | None) -> list[Integers]:
+    """Return the places of columns in parts; those of targets are in parts of their own."""
+    is_target = np.isin(positions, [] if targets is None else targets)
+    kinds = (np.flatnonzero(each) for each in (is_target, ~is_target))
+    return [part for places in kinds for part in chunks(places, SQUARE_SIDE)]
 
 
 def _kernel_fingerprint(kernel: Any, x: Floats) -> Any:

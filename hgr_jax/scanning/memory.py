@@ -229,7 +229,7 @@ class MemorySums(PairSums):
 
     def shared_rows(self, pairs: Integers) -> Integers:
         """Return the number of rows that ``pairs (N, 2)`` of columns share."""
-        return rows_of_pairs(self.patterns, pairs)
+        return rows_of_columns(self.patterns, pairs)
 
     def columns_of(self, tiles: tuple[int, int], pairs: Integers) -> tuple[Integers, Integers]:
         """Return the columns of two tiles that are in ``pairs``, or one tile twice."""
@@ -324,7 +324,7 @@ class MemorySums(PairSums):
         return error_sums(pairs, self.layout, self.batch, self.features.conditioning)
 
 
-def rows_of_pairs(patterns: Patterns, pairs: Integers) -> Integers:
+def rows_of_columns(patterns: Patterns, pairs: Integers) -> Integers:
     """Return the number of rows that ``pairs (N, 2)`` of columns share."""
     counts = shared_by_pairs(patterns.present, None, patterns.index[pairs])
     return np.rint(counts).astype(np.intp)
@@ -489,7 +489,7 @@ def estimate_function(
     estimates = Estimates.none(len(pairs))
     estimates.degrees[:] = 1
     rows = estimates.rows
-    rows[:] = rows_of_pairs(patterns, pairs)
+    rows[:] = rows_of_columns(patterns, pairs)
     complete = rows == features.rows
 
     def one(a: jax.Array, b: jax.Array) -> jax.Array:

@@ -294,7 +294,7 @@ def read_scan(path: str | Path) -> dict[str, Any]:
         numbers = arrays["numbers"]
         known = {field.name for field in dataclasses.fields(PairRows)}
         rows = PairRows(**{name: arrays[name] for name in known & arrays.keys()})
-        _check_rows(rows, numbers, len(names), settings["settings"])
+        _check_arrays(rows, numbers, len(names), settings["settings"])
         described = {name: settings[name] for name in DESCRIPTIONS}
         return {"names": names, **described, "_rows": rows, "_numbers": numbers}
     except Exception as error:  # of whatever is in it
@@ -319,7 +319,7 @@ def _check_descriptions(names: Sequence[Any], settings: Mapping[str, Any]) -> No
         raise ValueError(f"the number of rows is {rows!r}")
 
 
-def _check_rows(
+def _check_arrays(
     rows: PairRows, numbers: NDArray[Any], count: int, settings: Mapping[str, Any]
 ) -> None:
     """Check that arrays are as `write_scan` writes them: shapes, kinds and ranges."""
