@@ -54,13 +54,12 @@ def wide(gaps: bool) -> np.ndarray:
     ("options", "gaps", "pairs"),
     [
         ({"target": "x0"}, False, WIDE - 1),
-        ({"target": "x0"}, True, WIDE - 1),
         ({"target": ["x0", "x2000"], "among": range(1000)}, False, 1999),
         ({"target": "x0", "h": 2, "k": 2, "test": None}, True, WIDE - 1),
         ({"target": "x0", "top": WIDE - 1}, False, WIDE - 1),
         ({"target": "x0", "top": hgr_jax.Top(200, "correlation"), "test": None}, True, 200),
     ],
-    ids=["all", "gaps", "among", "of degrees", "top", "some"],
+    ids=["all", "among", "of degrees", "top", "some"],
 )
 def test_a_wide_table_with_a_target(
     options: dict[str, Any], gaps: bool, pairs: int, tmp_path: Path

@@ -23,7 +23,7 @@ from hgr_jax.core.partial import EXPLAINED
 from hgr_jax.scanning.bases import BasisMaps, assessed, count_distinct, unresolved_in_dtype
 from hgr_jax.scanning.features import Estimates, Features, Kernels, within_range
 from hgr_jax.scanning.memory import MemorySums, refined_hgr
-from hgr_jax.scanning.pairs import PairSelection, used_positions
+from hgr_jax.scanning.pairs import PairSelection
 from hgr_jax.scanning.plan import SAMPLE_NOISE, Plan
 from hgr_jax.scanning.request import Request
 from hgr_jax.scanning.solve import (
@@ -347,7 +347,7 @@ class BatchTable(Table):
                 remark = f"{count:,} rows have texts that the sample does not have: {OTHER!r}"
                 add_note(columns.notes, name, remark)
         selection = PairSelection.of(request, plan.names, plan.skipped)
-        self.take_pairs(columns, request, selection.listed(used_positions(columns)))
+        self.take_pairs(columns, request, selection.listed(columns.used))
 
     @functools.cached_property
     def in_ranks(self) -> Features:

@@ -20,7 +20,6 @@ from typing import Any
 import jax
 import jax.numpy as jnp
 import numpy as np
-from numpy.typing import NDArray
 
 from hgr_jax._archive import load_archive, save_archive
 from hgr_jax._arrays import Floats, Integers
@@ -28,18 +27,16 @@ from hgr_jax._checks import as_host_weights, look_like_counts
 from hgr_jax._progress import progress_bar
 from hgr_jax.core.host.ranks import MOST_FUNCTIONS, RankedColumn, codes_of, ranked_columns, ranks
 from hgr_jax.core.kernels import encode
-from hgr_jax.inference.intervals import dependence_factor
+from hgr_jax.inference.pvalue_histogram import PValueHistogram
 from hgr_jax.inference.rank_law import MIN_TABULATED_ROWS
 from hgr_jax.scanning.features import as_features, chunks
 from hgr_jax.scanning.findings import FALSE_DISCOVERY_RATE
 from hgr_jax.scanning.memory import MemoryTable
 from hgr_jax.scanning.pairs import (
     PairSelection,
-    columns_at,
     selected,
     skipped_columns,
     split_given,
-    used_positions,
 )
 from hgr_jax.scanning.rank_tests import ExactScreen
 from hgr_jax.scanning.request import (
@@ -109,7 +106,7 @@ def scan_columns(columns: Columns, request: Request, table: Any = None) -> Scan:
         features = as_features(conditioning, request.row_weights, ranked=ranked)
         assert request.given is not None
         given = GivenColumns(features, request.given.degree)
-    pairs = selection.listed(used_positions(columns))
+    pairs = selection.listed(columns.used)
     in_memory = MemoryTable(columns, request, pairs, given, positions)
     return scan_pairs(in_memory)
 
@@ -175,7 +172,7 @@ def _with_weights(columns: Columns, request: Request, table: Any) -> tuple[Colum
             f"column {request.weights!r} of weights has missing or infinite values: give those rows"
             " 0."
         )
-    columns = columns_at(columns, np.delete(np.arange(len(columns.names)), position))
+    columns = columns.take(np.delete(np.arange(len(columns.names)), position))
     row_weights = as_host_weights(weights, columns.rows)
     if look_like_counts(weights):
         columns.notes[request.weights] = LIKE_COUNTS
@@ -191,7 +188,7 @@ def _scan_first(columns: Columns, request: Request, selection: PairSelection, to
     examined = examine(MemoryTable(part, request, pairs))
     # Where float32 hardly tells a correlation from 1, the screen's p-value has no correct digit.
     histogram.recount(best.log_p, examined.tests.log_pvalue)
-    return _scan_of_first(examined, top, histogram, (search.pairs, len(used_positions(columns))))
+    return _scan_of_first(examined, top, histogram, (search.pairs, len(columns.used)))
 
 
 def scan_first_pairs(table: Table, top: Top) -> Scan:
@@ -201,7 +198,7 @@ def scan_first_pairs(table: Table, top: Top) -> Scan:
     log_p, places = examined.tests.log_pvalue, np.arange(len(table.pairs))
     histogram.add(log_p)
     best.add(_sort_key(examined, log_p, top.by), log_p, places, places)
-    first, sizes = best.pairs[:, 0], (len(places), len(used_positions(columns)))
+    first, sizes = best.pairs[:, 0], (len(places), len(columns.used))
     part, positions = selected(columns, table.positions[first])
     table.take_pairs(part, table.request, positions)
     notes = {n: note for n, note in examined.notes.items() if n in table.columns.names}
@@ -250,7 +247,7 @@ class _Search:
         self.histogram, self.best = PValueHistogram(request.fdr), FirstPairs(top.count)
         kinds = _screened(columns, request)
         screened = np.concatenate([positions for positions, _ in kinds])
-        others = np.setdiff1d(used_positions(columns), screened)
+        others = np.setdiff1d(columns.used, screened)
         self.parts: list[Integers] = []
         ranked_parts: list[list[list[RankedColumn]]] = []
         for positions, ranked in (*kinds, (others, [])):
@@ -440,85 +437,6 @@ def _sort_key(examined: Examined, log_p: Floats, by: str) -> Floats:
     if by == "pvalue":
         return np.where(np.isfinite(value), log_p, np.nan)
     return -value if by == "correlation" else examined.values.pearson - value
-
-
-BINS_OF_E = 2**11
-"""Number of bins for each factor e of a p-value: adjusted values are at most 0.05% too large."""
-
-BIN_SLACK = 1e-6
-"""Share of a bin by which the logarithm of a p-value may differ by rounding."""
-
-LEAST_LOG = -800.0
-"""Smallest logarithm with a bin of its own; smaller than that of any double."""
-
-
-@dataclasses.dataclass
-class PValueHistogram:
-    """Counts of the p-values of a family in bins of their logarithm, largest p-values first.
-
-    ``method`` adjusts them, as in `hgr_jax.inference.adjust`.
-    """
-
-    method: str = "bh"
-    counts: NDArray[np.int64] = dataclasses.field(
-        default_factory=lambda: np.zeros(1 - int(LEAST_LOG * BINS_OF_E), np.int64)
-    )
-
-    @property
-    def size(self) -> int:
-        """The number of p-values."""
-        return int(self.counts.sum())
-
-    def add(self, log_p: Floats) -> None:
-        """Count p-values by their logarithms ``(N,)``, without NaN."""
-        self._count(log_p, 1)
-
-    def recount(self, old: Floats, new: Floats) -> None:
-        """Replace p-values with logarithms ``old (N,)`` by others."""
-        self._count(old, -1)
-        self._count(new, 1)
-
-    def _count(self, log_p: Floats, times: int) -> None:
-        log_p = log_p[~np.isnan(log_p)]
-        if len(log_p):
-            counts = np.bincount(self._bins(log_p))
-            self.counts[: len(counts)] += times * counts
-
-    def adjusted(self, pvalues: Floats) -> Floats:
-        """Adjust p-values ``(N,)`` of the family; at most 0.05% too large.
-
-        The largest p-value in a bin is taken to be as large as the bin allows.
-        """
-        tested = ~np.isnan(pvalues)
-        with np.errstate(divide="ignore"):
-            bins = self._bins(np.log(pvalues[tested]) - BIN_SLACK / BINS_OF_E)
-        adjusted = np.full(len(pvalues), np.nan)
-        adjusted[tested] = np.exp(np.minimum(np.minimum.accumulate(self._by_bin()[0])[bins], 0))
-        return np.maximum(adjusted, pvalues)
-
-    def discoveries(self, rate: float) -> int:
-        """Count the adjusted p-values of at most ``rate``."""
-        adjusted, at_most = self._by_bin()
-        discovered = adjusted <= np.log(rate)
-        return int(at_most[np.argmax(discovered)]) if discovered.any() else 0
-
-    def _by_bin(self) -> tuple[Floats, Integers]:
-        """Return log(p m / j) of the largest p-value that a bin may hold, inf if empty, and j.
-
-        j is the number of p-values that are no larger.
-        """
-        at_most = np.cumsum(self.counts[::-1])[::-1]
-        filled = np.flatnonzero(self.counts)
-        log_ratio = np.full(len(self.counts), np.inf)
-        factor = dependence_factor(self.method, self.size)
-        log_ratio[filled] = (
-            np.log(max(self.size, 1) * factor) - filled / BINS_OF_E - np.log(at_most[filled])
-        )
-        return log_ratio, at_most
-
-    @staticmethod
-    def _bins(logs: Floats) -> Integers:
-        return np.floor(-np.maximum(logs, LEAST_LOG) * BINS_OF_E).astype(np.intp)
 
 
 @dataclasses.dataclass

@@ -102,11 +102,6 @@ def _is_in(columns: Integers, chosen: list[int] | None) -> NDArray[np.bool_]:
     return np.ones(np.shape(columns), bool) if chosen is None else np.isin(columns, chosen)
 
 
-def used_positions(columns: Columns) -> Integers:
-    """Return the positions in the table of the columns that are not skipped, rising."""
-    return np.sort(np.concatenate([columns.number_positions, columns.category_positions]))
-
-
 def feature_places(columns: Columns) -> Integers:
     """Return the place of each column among the features, numbers first; -1 if it is skipped."""
     places = np.full(len(columns.names), -1)
@@ -118,25 +113,7 @@ def feature_places(columns: Columns) -> Integers:
 def selected(columns: Columns, positions: Integers) -> tuple[Columns, Integers]:
     """Return the columns that are in pairs at ``positions (N, 2)``, and the pairs among these."""
     used, local = np.unique(positions, return_inverse=True)
-    return columns_at(columns, used), local.reshape(-1, 2)
-
-
-def columns_at(columns: Columns, used: Integers) -> Columns:
-    """Return the columns at rising positions."""
-    numbers = np.isin(columns.number_positions, used)
-    categories = np.isin(columns.category_positions, used)
-    names = tuple(columns.names[i] for i in used)
-    return dataclasses.replace(
-        columns,
-        names=names,
-        numbers=np.asarray(columns.numbers)[:, numbers],
-        number_positions=np.searchsorted(used, columns.number_positions[numbers]),
-        categories=tuple(itertools.compress(columns.categories, categories)),
-        category_positions=np.searchsorted(used, columns.category_positions[categories]),
-        notes={name: columns.notes[name] for name in names if name in columns.notes},
-        dates={name: columns.dates[name] for name in names if name in columns.dates},
-        labels=None if columns.labels is None else columns.labels[used],
-    )
+    return columns.take(used), local.reshape(-1, 2)
 
 
 def split_given(

@@ -255,12 +255,6 @@ def headers_of(result: Any) -> dict[str, tuple[str, str]]:
     return {name: header for name, header in HEADERS.items() if name not in left_out}
 
 
-def count_discoveries(result: Any) -> int:
-    """Return how many pairs are significant at the false discovery rate."""
-    rows = result._rows
-    return int(np.sum(rows.estimated & (rows.adjusted_pvalue <= FALSE_DISCOVERY_RATE)))
-
-
 def monotone_part(scan: Any) -> tuple[str, str]:
     """Return the matrix of a `Scan` that heat maps show below the diagonal, and its name.
 
@@ -312,11 +306,13 @@ def as_report(
         )
     if len(order) < len(result.used):
         left_out.append(f"The heat map is of {len(order):,} columns, those of the first pairs.")
+    all_pairs = result._rows
+    discovered = all_pairs.estimated & (all_pairs.adjusted_pvalue <= FALSE_DISCOVERY_RATE)
     summary = {
         "rows": f"{settings['rows']:,}",
         "columns": f"{len(result.used):,}",
         "pairs": f"{len(result):,}",
-        "more than chance": f"{count_discoveries(result):,}",
+        "more than chance": f"{int(discovered.sum()):,}",
     }
     if not is_of_hgr(result):
         summary["degrees"] = f"{settings['h']} and {settings['k']}"
@@ -348,8 +344,8 @@ def as_report(
         if any(True for _ in findings)
         else (findings.why_none, *findings.remarks),
         names=[result.names[i] for i in order],
-        correlation=result.square("correlation", order),
-        below=result.square(below, order),
+        correlation=result._square("correlation", order),
+        below=result._square(below, order),
         columns=tuple(headers),
         rows=[_row(pair, remarks, headers) for pair in pairs],
         details=[

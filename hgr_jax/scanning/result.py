@@ -19,7 +19,6 @@ from numpy.typing import NDArray
 from hgr_jax._archive import load_archive, save_archive
 from hgr_jax._arrays import Floats, Integers
 from hgr_jax._checks import check_choice, check_count
-from hgr_jax._optional import require
 from hgr_jax._texts import counted, html_table, near_matches, pvalue_as_text, shortened
 from hgr_jax.core.fits import KBFit
 from hgr_jax.core.host.ranks import ranks
@@ -37,7 +36,8 @@ from hgr_jax.scanning.findings import (
 from hgr_jax.scanning.fits import Influence, PairDetails, details_of, fit_of, interval_of
 from hgr_jax.scanning.request import SOLVED
 from hgr_jax.scanning.significance import SOURCES
-from hgr_jax.tables.columns import Columns, unique_names
+from hgr_jax.tables.columns import Columns
+from hgr_jax.tables.frames import as_rows, as_square
 from hgr_jax.tables.levels import Category
 
 if TYPE_CHECKING:
@@ -172,43 +172,8 @@ def _pair_keys(first: Any, second: Any) -> Integers:
     return np.asarray(low, np.int64) * 2**32 + high
 
 
-def clustered_order(correlation: Floats) -> Integers:
-    """Return the order in which similar columns of a matrix ``(c, c)`` are side by side."""
-    if len(correlation) < 3:
-        return np.arange(len(correlation))
-    from scipy.cluster import hierarchy  # loads SciPy's optimisers
-
-    apart = 1 - np.nan_to_num(correlation)
-    first, second = np.triu_indices(len(apart), 1)
-    tree = hierarchy.linkage(np.maximum(apart[first, second], 0), "average")
-    return np.asarray(hierarchy.leaves_list(tree), np.intp)
-
-
 SHOWN_LETTERS = 40
 """Largest number of letters of a name in a notebook or a terminal."""
-
-PANDAS_LIKE = ("pandas", "modin", "cudf")
-
-
-def as_rows(columns: Mapping[str, NDArray[Any]], library: str) -> Any:
-    """Return columns as a data frame of a library."""
-    frames = require(library)
-    data = {
-        name: values.tolist() if values.dtype == object else values
-        for name, values in columns.items()
-    }
-    if library in PANDAS_LIKE:
-        return frames.DataFrame(data)
-    return require("narwhals.stable.v2").from_dict(data, backend=library).to_native()
-
-
-def as_square(matrix: NDArray[Any], names: Sequence[str], labels: Any, library: str) -> Any:
-    """Return a matrix as a data frame with names on both sides; of pandas, with ``labels``."""
-    if library in PANDAS_LIKE:
-        return require(library).DataFrame(matrix, index=labels, columns=labels)
-    label = unique_names([*names, "column"])[-1]
-    columns = {label: np.array([*names, None], object)[:-1]}
-    return as_rows(columns | {name: matrix[:, i] for i, name in enumerate(names)}, library)
 
 
 def scan_title(scan: Any) -> str:
@@ -364,7 +329,7 @@ ORDERS = ("rank_excess", "correlation", "excess", "pvalue")
 
 def _matrix(name: str) -> functools.cached_property[Any]:
     """Return an attribute of `Scan`: a column of its rows as a matrix, made when asked for."""
-    return functools.cached_property(lambda scan: scan.square(name))
+    return functools.cached_property(lambda scan: scan._square(name))
 
 
 @dataclasses.dataclass(frozen=True, eq=False)
@@ -452,15 +417,10 @@ class Scan:
         """Positions of the columns of every requested pair ``(N, 2)``."""
         return self._rows.pairs
 
-    def square(self, name: str, columns: Integers | None = None) -> Any:
-        """Return a quantity of all pairs as a matrix of columns.
+    def _square(self, name: str, columns: Integers | None = None) -> Any:
+        """Return the matrix ``name`` of the ``columns`` at some positions alone; default all.
 
-        Args:
-          name: of a matrix above.
-          columns: ``(c,)``, positions of the columns; default all.
-
-        Returns:
-          An array ``(c, c)`` that cannot be written to; None for one that was not requested.
+        None for one that was not requested.
         """
         values = getattr(self._rows, name)
         if values is None:
@@ -641,7 +601,9 @@ class Scan:
     def to_matrix(self, which: str = "correlation", *, library: str | None = None) -> Any:
         """Return a matrix of the columns that were used as a data frame with their names.
 
-        A frame of pandas has them as index; polars and pyarrow, which have none, as first column.
+        A frame of pandas has them as its index and columns, as the table has them (ints, dates,
+        tuples; of a scan that was loaded, as text); polars and pyarrow, which have no index, as
+        first column.
 
         Args:
           which: an attribute of `Scan` that is ``(p, p)``.
@@ -661,7 +623,7 @@ class Scan:
           square  0.0     1.0
         """
         check_choice("which", which, MATRICES)
-        matrix = self.square(which, self._used)
+        matrix = self._square(which, self._used)
         if matrix is None:
             option = "lags=" if which == "lag" else "errors=True"
             raise ValueError(f"{which} was not asked for: scan with {option}.")
@@ -829,7 +791,9 @@ class Scan:
         return self._clustered(self._used)
 
     def _clustered(self, columns: Integers) -> Integers:
-        return columns[clustered_order(self.square("correlation", columns))]
+        from hgr_jax.plotting import clustered_order
+
+        return columns[clustered_order(self._square("correlation", columns))]
 
     def plot(self, *, ax: Axes | None = None, annotate: bool | None = None) -> Figure:
         """Draw a heat map of the columns that were used, clustered: HGR above the diagonal.
@@ -852,7 +816,7 @@ class Scan:
         label = str(self.settings["measure"]).upper()
         below, label_below = monotone_part(self)
         title = f"{label} above, {label_below} below"
-        tables = self.square("correlation", columns), self.square(below, columns)
+        tables = self._square("correlation", columns), self._square(below, columns)
         return plot_correlations(*tables, names, title=title, ax=ax, annotate=annotate)
 
     def report(self, path: str | Path, *, title: str = "", by: str = "rank_excess") -> None:

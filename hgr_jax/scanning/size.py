@@ -10,14 +10,10 @@ takes 200 MB or more; a wide table with a target may take half of that.
 
 from __future__ import annotations
 
-import contextlib
-import os
-import re
-from pathlib import Path
-
 import numpy as np
 
-from hgr_jax.scanning.pairs import PairSelection, used_positions
+from hgr_jax._limits import available_memory
+from hgr_jax.scanning.pairs import PairSelection
 from hgr_jax.scanning.request import Request
 from hgr_jax.tables.columns import Columns
 
@@ -37,7 +33,7 @@ class TooLargeError(ValueError):
 
 def check_size(columns: Columns, selection: PairSelection, request: Request) -> None:
     """Raise a `TooLargeError`, with advice, if a scan takes more than the available memory."""
-    free, used = available_memory(), used_positions(columns)
+    free, used = available_memory(), columns.used
     if free is None:
         return
     pairs, count = selection.count(used), len(columns.names)
@@ -88,21 +84,6 @@ def _has_gaps(columns: Columns) -> bool:
     return bool(np.isnan(numbers.min(initial=0.0))) or any(
         (category.codes < 0).any() for category in columns.categories
     )
-
-
-def available_memory() -> int | None:
-    """Return the bytes of free memory, at most a container's limit; None if unknown."""
-    limits = []
-    with contextlib.suppress(OSError):
-        free = re.search(r"MemAvailable:\s+(\d+) kB", Path("/proc/meminfo").read_text())
-        limits += [int(free[1]) * 1024] if free else []
-    for limit in ("memory.max", "memory/memory.limit_in_bytes"):  # of a container
-        with contextlib.suppress(OSError, ValueError):
-            limits.append(int(Path("/sys/fs/cgroup", limit).read_text()))
-    if not limits:
-        with contextlib.suppress(OSError, ValueError, AttributeError):
-            limits.append(os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE"))
-    return min(limits, default=None)
 
 
 def _gigabytes(count: int) -> str:

@@ -9,6 +9,7 @@ from __future__ import annotations
 import dataclasses
 import datetime
 import decimal
+import itertools
 import numbers
 from collections.abc import Callable, Collection, Mapping, Sequence
 from typing import Any, NamedTuple
@@ -522,6 +523,28 @@ class Columns:
     def rows(self) -> int:
         """The number of rows."""
         return self.numbers.shape[0]
+
+    @property
+    def used(self) -> NDArray[np.intp]:
+        """The positions of the columns that are not skipped, rising."""
+        return np.sort(np.concatenate([self.number_positions, self.category_positions]))
+
+    def take(self, positions: NDArray[np.intp]) -> Columns:
+        """Return the columns at some positions, which rise."""
+        numbers = np.isin(self.number_positions, positions)
+        categories = np.isin(self.category_positions, positions)
+        names = tuple(self.names[i] for i in positions)
+        return dataclasses.replace(
+            self,
+            names=names,
+            numbers=np.asarray(self.numbers)[:, numbers],
+            number_positions=np.searchsorted(positions, self.number_positions[numbers]),
+            categories=tuple(itertools.compress(self.categories, categories)),
+            category_positions=np.searchsorted(positions, self.category_positions[categories]),
+            notes={name: self.notes[name] for name in names if name in self.notes},
+            dates={name: self.dates[name] for name in names if name in self.dates},
+            labels=None if self.labels is None else self.labels[positions],
+        )
 
     def labels_at(self, positions: NDArray[np.intp]) -> Any:
         """Return the labels of some columns, as pandas takes them for an index."""
