@@ -11,7 +11,7 @@ import jax
 import numpy as np
 from numpy.typing import ArrayLike
 
-from hgr_jax._arrays import Floats, Integers, in_unit
+from hgr_jax._arrays import in_unit
 from hgr_jax._checks import check_indexes
 from hgr_jax._files import atomic_write
 from hgr_jax._optional import require
@@ -266,18 +266,6 @@ def plot_correlations(
     figure.colorbar(image, ax=axes, shrink=0.8, label="correlation")
     drawn: Figure = figure
     return drawn
-
-
-def clustered_order(correlation: Floats) -> Integers:
-    """Return the order in which similar columns of a matrix ``(c, c)`` are side by side."""
-    if len(correlation) < 3:
-        return np.arange(len(correlation))
-    from scipy.cluster import hierarchy  # loads SciPy's optimisers
-
-    apart = 1 - np.nan_to_num(correlation)
-    first, second = np.triu_indices(len(apart), 1)
-    tree = hierarchy.linkage(np.maximum(apart[first, second], 0), "average")
-    return np.asarray(hierarchy.leaves_list(tree), np.intp)
 
 
 def _heat_map_axes(columns: int, labels: Sequence[str]) -> Axes:

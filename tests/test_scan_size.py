@@ -104,8 +104,7 @@ def columns(count: int, used: int | None = None) -> Any:
     positions = np.arange(count if used is None else used)
     return SimpleNamespace(
         names=range(count),
-        number_positions=positions,
-        category_positions=positions[:0],
+        used=positions,
         numbers=np.zeros((2, 1)),
         categories=(),
         rows=2,

@@ -21,6 +21,7 @@ from hgr_jax._arrays import Floats, Integers
 from hgr_jax._checks import check_choice, check_count
 from hgr_jax._texts import counted, html_table, near_matches, pvalue_as_text, shortened
 from hgr_jax.core.fits import KBFit
+from hgr_jax.core.host.linalg import clustered_order
 from hgr_jax.core.host.ranks import ranks
 from hgr_jax.measures.hgr import HGRFit
 from hgr_jax.scanning.findings import (
@@ -791,8 +792,6 @@ class Scan:
         return self._clustered(self._used)
 
     def _clustered(self, columns: Integers) -> Integers:
-        from hgr_jax.plotting import clustered_order
-
         return columns[clustered_order(self._square("correlation", columns))]
 
     def plot(self, *, ax: Axes | None = None, annotate: bool | None = None) -> Figure:
