@@ -12,6 +12,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from hgr_jax._arrays import in_unit
+from hgr_jax._checks import check_indexes
 from hgr_jax._files import atomic_write
 from hgr_jax._optional import require
 from hgr_jax._texts import shortened
@@ -316,6 +317,7 @@ def plot_predictions(
       >>> z = np.linspace(-1, 1, 101)
       >>> figure = plot_predictions(z, {"before": z**2, "after": np.sin(9 * z)}, name="age")
     """
+    check_indexes(z=z, predictions=predictions)
     z = np.asarray(z, float)
     arrays = {model: np.asarray(values, float) for model, values in predictions.items()}
     if not arrays:

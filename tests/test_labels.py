@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import datetime
 import inspect
 from collections.abc import Callable
 from typing import Any
@@ -28,6 +29,7 @@ from hgr_jax.fairness import (
     frontier,
     report,
 )
+from hgr_jax.plotting import plot_predictions
 
 ROWS = 60
 RNG = np.random.default_rng(0)
@@ -99,6 +101,98 @@ def test_tables_refuse_rows_in_another_order() -> None:
     fit = hgr_jax.kb_fit(A.to_numpy(), B.to_numpy())
     with pytest.raises(ValueError, match="a and weights have different indexes"):
         fit.score(A, B, weights=OPTIONS["weights"].iloc[ORDER])
+
+
+def test_mappings_of_series_refuse_rows_in_another_order() -> None:
+    plain = {"a": A, "c": C}
+    zone = labelled(np.where(A > 0, "sun", "shade"))
+    state = hgr_jax.ScanState.prepare(plain)
+    calls: list[Callable[[Any], Any]] = [
+        hgr_jax.scan,
+        hgr_jax.hgr_matrix,
+        lambda table: hgr_jax.scan(table, order=True),
+        lambda table: hgr_jax.scan(table, groups=OPTIONS["groups"].to_numpy()),
+        lambda table: hgr_jax.scan(table, counts=OPTIONS["counts"].to_numpy()),
+        hgr_jax.ConditionalTests,
+        hgr_jax.ScanState.prepare,
+        state.update,
+        lambda given: hgr_jax.hgr(A.to_numpy(), B.to_numpy(), given=given),
+        lambda given: hgr_jax.independence_test(A.to_numpy(), B.to_numpy(), given=given),
+        lambda table: plot_predictions(A.to_numpy(), table),
+    ]
+    for call in calls:
+        call({"a": A, "c": C})
+        for turned in (C.iloc[ORDER], zone.iloc[ORDER]):
+            with pytest.raises(ValueError, match=r"\['a'\] and .*\['c'\] have different indexes"):
+                call({"a": A, "c": turned})
+        with pytest.raises(ValueError, match="have different indexes"):
+            call({"plain": B.to_numpy(), "a": A, "c": C.iloc[ORDER]})
+    for option in ("weights", "counts", "order", "groups"):
+        with pytest.raises(ValueError, match=f"{option} .*have different indexes"):
+            hgr_jax.scan(plain, **{option: OPTIONS[option].iloc[ORDER]})
+    for option in ("protected", "groups"):
+        moved = {"protected": {"a": A, "c": C}, "groups": OPTIONS["groups"]}
+        moved[option] = {"a": A, "c": C.iloc[ORDER]} if option == "protected" else ORDERED_GROUPS
+        with pytest.raises(ValueError, match="have different indexes"):
+            certify(B, moved["protected"], 0.9, groups=moved["groups"])
+
+
+ORDERED_GROUPS = OPTIONS["groups"].iloc[ORDER]
+
+
+NAMES_OF_COLUMNS = {
+    "tuples": [("soil", 1), ("soil", 2), ("air", 1)],
+    "ints": [7, 0, 1],
+    "floats": [0.1, 1.0, 2.5],
+    "dates": list(pd.to_datetime(["2021-03-01", "2021-04-01", "2021-05-01"])),
+    "days": [datetime.date(2020, 1, day) for day in (1, 2, 3)],
+    "months": list(pd.period_range("2020-01", periods=3, freq="M")),
+    "levels": pd.MultiIndex.from_product([["soil"], [1, 2, 3]], names=["what", "where"]),
+    "categories": pd.CategoricalIndex(["low", "mid", "high"], name="height"),
+}
+
+
+@pytest.mark.parametrize("kind", NAMES_OF_COLUMNS)
+def test_names_of_columns_come_back_as_they_were_given(kind: str) -> None:
+    names = NAMES_OF_COLUMNS[kind]
+    index = names if isinstance(names, pd.Index) else pd.Index(names, tupleize_cols=False)
+    x = np.stack([A, B, C], axis=1)
+    table = pd.DataFrame(x, columns=index)
+    a, b, _ = names
+    found = hgr_jax.scan(table, h=2, k=2, test=None)
+    for frame in (found.to_matrix(), hgr_jax.hgr_matrix(table, h=2, k=2)):
+        pd.testing.assert_index_equal(frame.index, index)
+        pd.testing.assert_index_equal(frame.columns, index)
+        assert frame.loc[[a], [b]].to_numpy()[0, 0] == found[a, b].correlation
+    assert found.names == tuple(map(str, names))
+    assert repr(found[a, b]) == repr(found[str(a), str(b)])  # NaN differs from itself
+    assert float(found.fit(a, b).correlation) == pytest.approx(found[a, b].correlation, abs=1e-4)
+    assert found.interval(a, b) == found.interval(str(a), str(b))
+    for options in ({"target": a}, {"target": [a]}, {"top": hgr_jax.Top(2, "correlation")}):
+        some = hgr_jax.scan(table, h=2, k=2, test=None, **options)
+        assert some[a, b].correlation == pytest.approx(found[a, b].correlation, abs=1e-5)
+        assert some.to_matrix().loc[[a], [b]].to_numpy()[0, 0] == some[a, b].correlation
+    given = hgr_jax.scan(table, h=2, k=2, test=None, given=a)
+    pd.testing.assert_index_equal(given.to_matrix().columns, index[1:])
+    weighted = hgr_jax.scan(table.abs(), h=2, k=2, test=None, weights=str(a))
+    pd.testing.assert_index_equal(weighted.to_matrix().columns, index[1:])
+    assert list(found.to_matrix(library="polars").columns)[1:] == list(found.names)
+
+
+def test_names_of_mappings_and_matrices() -> None:
+    x = np.stack([A, B, C], axis=1)
+    for table, options in (
+        ({2020: A, 2021: B, ("c", 1): C}, {}),
+        (x, {"names": [2020, 2021, ("c", 1)]}),
+        (x.astype(object), {"names": [2020, 2021, ("c", 1)]}),
+    ):
+        matrix = hgr_jax.hgr_matrix(table, **options)
+        assert list(matrix.columns) == list(matrix.index) == [2020, 2021, ("c", 1)]
+
+
+def test_repeated_names_have_numbers() -> None:
+    table = pd.DataFrame(np.stack([A, B, C], axis=1), columns=["a", "a", None])
+    assert list(hgr_jax.hgr_matrix(table).columns) == ["a", "a (2)", "column 3"]
 
 
 def test_aligned_rows_are_as_arrays() -> None:

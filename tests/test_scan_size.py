@@ -1,9 +1,10 @@
-"""A scan whose result would not fit in memory says so before it begins."""
+"""A scan takes the memory of its pairs, and says so before it begins if these would not fit."""
 
 from __future__ import annotations
 
 import subprocess
 import sys
+import tracemalloc
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -11,11 +12,13 @@ from typing import Any
 import numpy as np
 import pytest
 
+import hgr_jax
 from hgr_jax import Scan, scan
 from hgr_jax.cli.main import main
 from hgr_jax.scanning import size
+from hgr_jax.scanning.report import heat_map_columns
 from hgr_jax.scanning.request import request_of
-from hgr_jax.scanning.result import ARRAYS
+from hgr_jax.scanning.result import MATRICES
 
 
 def test_a_table_that_is_too_wide(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -29,10 +32,71 @@ def test_a_table_that_is_too_wide(monkeypatch: pytest.MonkeyPatch) -> None:
     assert "all pairs of 10,000 columns would fit" in str(caught.value)
 
 
-def test_bytes_of_an_entry() -> None:
+def test_bytes_of_a_pair() -> None:
     found = scan(np.random.default_rng(0).normal(size=(20, 3)))
-    matrices = (getattr(found, name) for name in ARRAYS if name != "pairs")
-    assert sum(matrix.nbytes for matrix in matrices) == size.BYTES_OF_AN_ENTRY * 3**2
+    assert sum(array.nbytes for array in found._rows.columns.values()) == 121 * 3
+
+
+WIDE = 2500
+"""Number of columns whose square takes 6 MB as bytes, and 50 MB as numbers."""
+
+
+def wide(gaps: bool) -> np.ndarray:
+    x = np.random.default_rng(0).normal(size=(40, WIDE))
+    x[:, 7] = x[:, 0] ** 2
+    if gaps:  # each column has a pattern of its own
+        rows = np.random.default_rng(1).integers(0, 40, (5, WIDE))
+        x[rows, np.arange(WIDE)] = np.nan
+    return x
+
+
+@pytest.mark.parametrize(
+    ("options", "gaps", "pairs"),
+    [
+        ({"target": "x0"}, False, WIDE - 1),
+        ({"target": ["x0", "x2000"], "among": range(1000)}, False, 1999),
+        ({"target": "x0", "h": 2, "k": 2, "test": None}, True, WIDE - 1),
+        ({"target": "x0", "top": WIDE - 1}, False, WIDE - 1),
+        ({"target": "x0", "top": hgr_jax.Top(200, "correlation"), "test": None}, True, 200),
+    ],
+    ids=["all", "among", "of degrees", "top", "some"],
+)
+def test_a_wide_table_with_a_target(
+    options: dict[str, Any], gaps: bool, pairs: int, tmp_path: Path
+) -> None:
+    """Neither the scan nor what is done with it makes anything of all pairs of the columns."""
+    x = wide(gaps)
+    scan(x[:, :30], **(options | {"target": "x0", "among": None}))  # loads modules
+    tracemalloc.start()
+    try:
+        found = scan(x, **options)
+        best = found.top(1, by="correlation")[0]
+        assert {best.a, best.b} == {"x0", "x7"}
+        assert found[best.b, best.a].n_obs == best.n_obs
+        assert best.b in repr(found)
+        assert len(found.to_frame()) == len(list(found)) == len(found) == len(found.pairs) == pairs
+        assert [found.names[i] for i in found.order("correlation")[0]] == [best.a, best.b]
+        found.save(tmp_path / "scan.npz")
+        loaded = Scan.load(tmp_path / "scan.npz")
+        assert repr(loaded.top(3)) == repr(found.top(3))
+        peak = tracemalloc.get_traced_memory()[1]
+    finally:
+        tracemalloc.stop()
+    assert peak < 48e6
+    assert float(found.fit("x0", "x7").correlation) == pytest.approx(best.correlation, abs=1e-4)
+    assert found.interval("x0", "x7")[1] > 0.9
+    assert not {*vars(found), *vars(loaded)} & {*MATRICES, "rank_linear", "degrees", "source"}
+
+
+def test_a_picture_and_a_report_of_a_wide_table(tmp_path: Path) -> None:
+    """They show the columns of the first pairs."""
+    found = scan(wide(False)[:, :1100], target="x0", test=None)
+    columns = heat_map_columns(found)
+    assert len(columns) == 1000
+    assert {0, 7} <= {*columns.tolist()}
+    found.report(tmp_path / "report.html")
+    assert "The heat map is of 1,000 columns" in (tmp_path / "report.html").read_text()
+    assert "correlation" not in vars(found)
 
 
 def columns(count: int, used: int | None = None) -> Any:
@@ -40,8 +104,7 @@ def columns(count: int, used: int | None = None) -> Any:
     positions = np.arange(count if used is None else used)
     return SimpleNamespace(
         names=range(count),
-        number_positions=positions,
-        category_positions=positions[:0],
+        used=positions,
         numbers=np.zeros((2, 1)),
         categories=(),
         rows=2,
@@ -62,9 +125,10 @@ def test_targets_and_pvalues_count(monkeypatch: pytest.MonkeyPatch) -> None:
     check(columns(3200), test=None)
     with pytest.raises(ValueError, match="pairs"):
         check(columns(3200))
-    with pytest.raises(ValueError, match="1,000,000 columns has 999,999 pairs") as caught:
-        check(columns(10**6), [0], test=None)
-    assert "target=" not in str(caught.value)  # its matrices do not fit either
+    check(columns(10**6), [0])
+    with pytest.raises(ValueError, match="1,000,000 columns has 9,999,945 pairs") as caught:
+        check(columns(10**6), list(range(10)), test=None)
+    assert "target=" not in str(caught.value)  # it has some
     monkeypatch.setattr(size, "available_memory", lambda: None)
     check(columns(10**6))
 
@@ -73,8 +137,9 @@ def test_first_pairs_count(monkeypatch: pytest.MonkeyPatch) -> None:
     """Of these, no more than are there, and the columns that they may have."""
     monkeypatch.setattr(size, "available_memory", lambda: 2 * 10**9)
     check(columns(20_000), top=1000)
-    with pytest.raises(ValueError, match="5,000 pairs of up to 10,000 columns take"):
-        check(columns(20_000), top=5000)
+    check(columns(20_000), top=10**6)
+    with pytest.raises(ValueError, match="5,000,000 pairs of up to 20,000 columns take"):
+        check(columns(20_000), top=5 * 10**6)
     check(columns(4000), [0], top=10**9)
     with pytest.raises(ValueError, match="7,998,000 pairs of up to 4,000"):
         check(columns(4000), top=10**9)

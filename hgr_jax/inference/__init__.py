@@ -12,6 +12,7 @@
 * `permutation`: `permutation_test`, an exact test with any measure;
 * `intervals`: `corrected` values, `upper_bound`, a differentiable bound of the value in the
   population, and `adjust`, for many p-values at once;
+* `pvalue_histogram`: the same for a family of p-values that is too large to be kept;
 * `resampling`: `cross_fitted` and `bootstrap`, a value without the upward bias, and an interval;
 * `selection`: `select_degrees`, `select_ridge`, by cross-validation.
 

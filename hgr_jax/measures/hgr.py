@@ -382,7 +382,8 @@ def _estimate(one: _Side, other: _Side, shares: Array, rows: Array) -> Array:
         cosines = jnp.repeat(cosines, THIN)
         sizes = (cosines, count) if side == 0 else (count, cosines)
         parts.append((found, *sizes))
-    by_all = average_of_blocks(*map(jnp.concatenate, zip(*parts, strict=True)), rows)
+    every, h, k = (jnp.concatenate(each) for each in zip(*parts, strict=True))
+    by_all = average_of_blocks(every, h, k, rows)
     (by_first, is_small), (by_second, is_large) = looks
     again = jnp.maximum(*moments.in_first) > OF_BOTH
     value = jnp.where(again & (alike | is_small & is_large), by_all.value, by_second)

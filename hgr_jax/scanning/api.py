@@ -112,11 +112,12 @@ def scan(
       execution: ``Execution(memory=2**29, progress=False, checkpoint=None)``.
 
     Returns:
-      A `Scan`: matrices ``(p, p)``, and lists, frames, pictures and fits of pairs.
+      A `Scan`: lists, frames, matrices ``(p, p)``, pictures and fits of pairs.
 
     Raises:
-      TypeError, ValueError: for a table or options that cannot be used, and for more pairs than fit
-        in memory; never for single values.
+      TypeError, ValueError: for a table or options that cannot be used (as columns of a mapping
+        with different indexes of pandas), and for more pairs than fit in memory; never for single
+        values.
 
     Source: `hgr_jax.hgr`; Giuliani & Lombardi, "Robust Non-Linear Correlations via Polynomial
     Regression"; Roy, "On a heuristic method of test construction" (1953); Liu & Xie, "Cauchy
@@ -206,8 +207,8 @@ def hgr_matrix(table: Any, **options: Any) -> Any:
 
     Returns:
       A symmetric frame ``(p, p)`` of the library of ``table`` (pandas for an array or a mapping),
-      with 1 on the diagonal.  Of pandas, the names are its index and its columns; polars and
-      pyarrow, which have no index, hold them in the first column.
+      with 1 on the diagonal.  Of pandas, the names are its index and its columns, as the table has
+      them; polars and pyarrow, which have no index, hold them in the first column.
 
     Raises:
       ImportError: without narwhals or the library.

@@ -23,7 +23,7 @@ from hgr_jax.core.partial import EXPLAINED
 from hgr_jax.scanning.bases import BasisMaps, assessed, count_distinct, unresolved_in_dtype
 from hgr_jax.scanning.features import Estimates, Features, Kernels, within_range
 from hgr_jax.scanning.memory import MemorySums, refined_hgr
-from hgr_jax.scanning.pairs import PairSelection, used_positions
+from hgr_jax.scanning.pairs import PairSelection
 from hgr_jax.scanning.plan import SAMPLE_NOISE, Plan
 from hgr_jax.scanning.request import Request
 from hgr_jax.scanning.solve import (
@@ -257,7 +257,7 @@ class PlanSums(PairSums):
           reader: sums standard errors.
         """
         self.plan, self.reader, self.errors = plan, reader, reader is not None
-        self.shared = np.rint(sums.rows).astype(np.intp)
+        self._shared = np.rint(sums.rows).astype(np.intp)
         self._weights, self._refit_pairs = sums.weights, refit
         if of == "values":
             self.layout, self.kernels = plan.layout(), plan.kernels.of_values()
@@ -282,6 +282,11 @@ class PlanSums(PairSums):
         }
         if CATEGORIES in sums.values:
             self._tiles[CATEGORIES] = sums.values[CATEGORIES]
+
+    def shared_rows(self, pairs: Integers) -> Integers:
+        """Return the number of rows that ``pairs (N, 2)`` of columns share."""
+        first, second = self.layout.patterns[pairs].T
+        return self._shared[first, second]
 
     def tiles(self, left: Integers, right: Integers) -> Tiles:
         """Return the whitened columns of two tiles, and their cross moments."""
@@ -342,7 +347,7 @@ class BatchTable(Table):
                 remark = f"{count:,} rows have texts that the sample does not have: {OTHER!r}"
                 add_note(columns.notes, name, remark)
         selection = PairSelection.of(request, plan.names, plan.skipped)
-        self.take_pairs(columns, request, selection.listed(used_positions(columns)))
+        self.take_pairs(columns, request, selection.listed(columns.used))
 
     @functools.cached_property
     def in_ranks(self) -> Features:

@@ -20,7 +20,6 @@ from typing import Any
 import jax
 import jax.numpy as jnp
 import numpy as np
-from numpy.typing import NDArray
 
 from hgr_jax._archive import load_archive, save_archive
 from hgr_jax._arrays import Floats, Integers
@@ -28,9 +27,9 @@ from hgr_jax._checks import as_host_weights, look_like_counts
 from hgr_jax._progress import progress_bar
 from hgr_jax.core.host.ranks import MOST_FUNCTIONS, RankedColumn, codes_of, ranked_columns, ranks
 from hgr_jax.core.kernels import encode
-from hgr_jax.inference.intervals import dependence_factor
+from hgr_jax.inference.pvalue_histogram import PValueHistogram
 from hgr_jax.inference.rank_law import MIN_TABULATED_ROWS
-from hgr_jax.scanning.features import as_features
+from hgr_jax.scanning.features import as_features, chunks
 from hgr_jax.scanning.findings import FALSE_DISCOVERY_RATE
 from hgr_jax.scanning.memory import MemoryTable
 from hgr_jax.scanning.pairs import (
@@ -38,7 +37,6 @@ from hgr_jax.scanning.pairs import (
     selected,
     skipped_columns,
     split_given,
-    used_positions,
 )
 from hgr_jax.scanning.rank_tests import ExactScreen
 from hgr_jax.scanning.request import (
@@ -62,6 +60,10 @@ from hgr_jax.tables.faults import TableError
 
 SQUARE_SIDE = 512
 """Number of columns of a part; a square holds the pairs of two parts."""
+
+MIN_SCREENED_SHARE = 1 / 50
+"""Smallest share of the pairs of a square for which it is screened: to examine a pair takes some 50
+times as long as to screen it."""
 
 FIRST_PAIRS_CHECKPOINT = "first_pairs.npz"
 
@@ -104,7 +106,7 @@ def scan_columns(columns: Columns, request: Request, table: Any = None) -> Scan:
         features = as_features(conditioning, request.row_weights, ranked=ranked)
         assert request.given is not None
         given = GivenColumns(features, request.given.degree)
-    pairs = selection.listed(used_positions(columns))
+    pairs = selection.listed(columns.used)
     in_memory = MemoryTable(columns, request, pairs, given, positions)
     return scan_pairs(in_memory)
 
@@ -144,6 +146,7 @@ def scan_arrow(
         category_positions=place[read.category_positions],
         skipped=read.skipped | left_out,
         frame=None,
+        labels=None,
     )
     return scan_columns(columns, request)
 
@@ -169,17 +172,7 @@ def _with_weights(columns: Columns, request: Request, table: Any) -> tuple[Colum
             f"column {request.weights!r} of weights has missing or infinite values: give those rows"
             " 0."
         )
-    names = tuple(name for name in columns.names if name != request.weights)
-    other = columns.number_positions != position
-    columns = dataclasses.replace(
-        columns,
-        names=names,
-        numbers=np.asarray(columns.numbers)[:, other],
-        number_positions=columns.number_positions[other]
-        - (columns.number_positions[other] > position),
-        category_positions=columns.category_positions - (columns.category_positions > position),
-        notes={name: note for name, note in columns.notes.items() if name != request.weights},
-    )
+    columns = columns.take(np.delete(np.arange(len(columns.names)), position))
     row_weights = as_host_weights(weights, columns.rows)
     if look_like_counts(weights):
         columns.notes[request.weights] = LIKE_COUNTS
@@ -195,7 +188,7 @@ def _scan_first(columns: Columns, request: Request, selection: PairSelection, to
     examined = examine(MemoryTable(part, request, pairs))
     # Where float32 hardly tells a correlation from 1, the screen's p-value has no correct digit.
     histogram.recount(best.log_p, examined.tests.log_pvalue)
-    return _scan_of_first(examined, top, histogram, (search.pairs, len(used_positions(columns))))
+    return _scan_of_first(examined, top, histogram, (search.pairs, len(columns.used)))
 
 
 def scan_first_pairs(table: Table, top: Top) -> Scan:
@@ -205,7 +198,7 @@ def scan_first_pairs(table: Table, top: Top) -> Scan:
     log_p, places = examined.tests.log_pvalue, np.arange(len(table.pairs))
     histogram.add(log_p)
     best.add(_sort_key(examined, log_p, top.by), log_p, places, places)
-    first, sizes = best.pairs[:, 0], (len(places), len(used_positions(columns)))
+    first, sizes = best.pairs[:, 0], (len(places), len(columns.used))
     part, positions = selected(columns, table.positions[first])
     table.take_pairs(part, table.request, positions)
     notes = {n: note for n, note in examined.notes.items() if n in table.columns.names}
@@ -254,13 +247,19 @@ class _Search:
         self.histogram, self.best = PValueHistogram(request.fdr), FirstPairs(top.count)
         kinds = _screened(columns, request)
         screened = np.concatenate([positions for positions, _ in kinds])
-        others = np.setdiff1d(used_positions(columns), screened)
-        self.parts = [part for each in (*(p for p, _ in kinds), others) for part in _in_parts(each)]
-        more, two, rare = (_in_parts(ranked) for _, ranked in kinds)
+        others = np.setdiff1d(columns.used, screened)
+        self.parts: list[Integers] = []
+        ranked_parts: list[list[list[RankedColumn]]] = []
+        for positions, ranked in (*kinds, (others, [])):
+            places = _in_parts(positions, selection.targets)
+            self.parts += [positions[part] for part in places]
+            ranked_parts.append([[ranked[i] for i in part] for part in places if ranked])
+        more, two, rare, _ = ranked_parts
         self.of_ranks = range(len(more) + len(two)) if more else range(0)
         self.of_two = range(len(more), len(more) + len(two) + len(rare))
         # The side of a small square is a multiple of 64, so that tables share compiled programs.
         side = min(SQUARE_SIDE, -(-sum(map(len, more + two)) // 64) * 64)
+        self.least_screened = MIN_SCREENED_SHARE * side**2
         self.screen = RankScreen([*more, *two], side) if more else None
         self.exact = ExactScreen([[column.codes for column in part] for part in [*two, *rare]])
         squares = [(i, j) for i in range(len(self.parts)) for j in range(i, len(self.parts))]
@@ -311,7 +310,8 @@ class _Search:
         square = self.squares[place]
         of_ranks = all(part in self.of_ranks for part in square)
         of_two = all(part in self.of_two for part in square)
-        return self.screen.start(*square) if of_ranks and not of_two else None
+        enough = self.counts[place] >= self.least_screened
+        return self.screen.start(*square) if of_ranks and not of_two and enough else None
 
     def _keep(self, log_p: Floats | None, left: int, right: int) -> None:
         """Count the p-values of a square, and keep its pairs that are among the first so far."""
@@ -415,8 +415,11 @@ def _screened(columns: Columns, request: Request) -> list[tuple[Integers, list[R
     return [(columns.number_positions[positions], ranked) for positions, ranked in kinds]
 
 
-def _in_parts(columns: Any) -> list[Any]:
-    return [columns[i : i + SQUARE_SIDE] for i in range(0, len(columns), SQUARE_SIDE)]
+def _in_parts(positions: Integers, targets: list[int] | None) -> list[Integers]:
+    """Return the places of columns in parts; those of targets are in parts of their own."""
+    is_target = np.isin(positions, [] if targets is None else targets)
+    kinds = (np.flatnonzero(each) for each in (is_target, ~is_target))
+    return [part for places in kinds for part in chunks(places, SQUARE_SIDE)]
 
 
 def _kernel_fingerprint(kernel: Any, x: Floats) -> Any:
@@ -434,85 +437,6 @@ def _sort_key(examined: Examined, log_p: Floats, by: str) -> Floats:
     if by == "pvalue":
         return np.where(np.isfinite(value), log_p, np.nan)
     return -value if by == "correlation" else examined.values.pearson - value
-
-
-BINS_OF_E = 2**11
-"""Number of bins for each factor e of a p-value: adjusted values are at most 0.05% too large."""
-
-BIN_SLACK = 1e-6
-"""Share of a bin by which the logarithm of a p-value may differ by rounding."""
-
-LEAST_LOG = -800.0
-"""Smallest logarithm with a bin of its own; smaller than that of any double."""
-
-
-@dataclasses.dataclass
-class PValueHistogram:
-    """Counts of the p-values of a family in bins of their logarithm, largest p-values first.
-
-    ``method`` adjusts them, as in `hgr_jax.inference.adjust`.
-    """
-
-    method: str = "bh"
-    counts: NDArray[np.int64] = dataclasses.field(
-        default_factory=lambda: np.zeros(1 - int(LEAST_LOG * BINS_OF_E), np.int64)
-    )
-
-    @property
-    def size(self) -> int:
-        """The number of p-values."""
-        return int(self.counts.sum())
-
-    def add(self, log_p: Floats) -> None:
-        """Count p-values by their logarithms ``(N,)``, without NaN."""
-        self._count(log_p, 1)
-
-    def recount(self, old: Floats, new: Floats) -> None:
-        """Replace p-values with logarithms ``old (N,)`` by others."""
-        self._count(old, -1)
-        self._count(new, 1)
-
-    def _count(self, log_p: Floats, times: int) -> None:
-        log_p = log_p[~np.isnan(log_p)]
-        if len(log_p):
-            counts = np.bincount(self._bins(log_p))
-            self.counts[: len(counts)] += times * counts
-
-    def adjusted(self, pvalues: Floats) -> Floats:
-        """Adjust p-values ``(N,)`` of the family; at most 0.05% too large.
-
-        The largest p-value in a bin is taken to be as large as the bin allows.
-        """
-        tested = ~np.isnan(pvalues)
-        with np.errstate(divide="ignore"):
-            bins = self._bins(np.log(pvalues[tested]) - BIN_SLACK / BINS_OF_E)
-        adjusted = np.full(len(pvalues), np.nan)
-        adjusted[tested] = np.exp(np.minimum(np.minimum.accumulate(self._by_bin()[0])[bins], 0))
-        return np.maximum(adjusted, pvalues)
-
-    def discoveries(self, rate: float) -> int:
-        """Count the adjusted p-values of at most ``rate``."""
-        adjusted, at_most = self._by_bin()
-        discovered = adjusted <= np.log(rate)
-        return int(at_most[np.argmax(discovered)]) if discovered.any() else 0
-
-    def _by_bin(self) -> tuple[Floats, Integers]:
-        """Return log(p m / j) of the largest p-value that a bin may hold, inf if empty, and j.
-
-        j is the number of p-values that are no larger.
-        """
-        at_most = np.cumsum(self.counts[::-1])[::-1]
-        filled = np.flatnonzero(self.counts)
-        log_ratio = np.full(len(self.counts), np.inf)
-        factor = dependence_factor(self.method, self.size)
-        log_ratio[filled] = (
-            np.log(max(self.size, 1) * factor) - filled / BINS_OF_E - np.log(at_most[filled])
-        )
-        return log_ratio, at_most
-
-    @staticmethod
-    def _bins(logs: Floats) -> Integers:
-        return np.floor(-np.maximum(logs, LEAST_LOG) * BINS_OF_E).astype(np.intp)
 
 
 @dataclasses.dataclass

@@ -286,14 +286,6 @@ class Patterns:
         present = np.stack(patterns, axis=1) if patterns else np.zeros((features.rows, 0), bool)
         return cls(np.array(index, np.intp), present)
 
-    def shared_rows(self) -> Integers:
-        """Count the rows that each two patterns share, ``(u, u)``."""
-        total = np.zeros((self.present.shape[1],) * 2)
-        for start in range(0, len(self.present), 2**16):
-            part = self.present[start : start + 2**16].astype(np.float32)
-            total += part.T @ part
-        return np.rint(total).astype(np.intp)
-
 
 def chunks(chosen: Integers, size: int) -> Iterator[Integers]:
     """Yield parts of at most ``size`` entries."""

@@ -279,20 +279,24 @@ def groups_of(
     copies of it: |Spearman| and HGR are at least ``least``, or repeated values correspond one to
     one in ``rows``.
     """
-    hgr, monotone = hgr_of(scan), monotone_of(scan)
-    if scan.lag is not None:  # a later copy of a column is a finding
-        hgr, monotone = (np.where(scan.lag == 0, each, np.nan) for each in (hgr, monotone))
+    pairs = scan._rows
+    if pairs.lag is not None:  # a later copy of a column is a finding
+        pairs = pairs.take(pairs.lag == 0)
+    monotone = monotone_of(pairs)
+    near: dict[int, list[tuple[int, int]]] = {}
+    for row in np.flatnonzero((monotone >= least) | (hgr_of(pairs) >= ALMOST_ONE)).tolist():
+        i, j = sorted(pairs.pairs[row].tolist())
+        near.setdefault(i, []).append((j, row))
     group: dict[str, tuple[str, ...]] = {}
     for i, name in enumerate(scan.names):
         if name in group or name in scan.skipped:
             continue
         members = [name]
-        near = np.flatnonzero((monotone[i] >= least) | (hgr[i] >= ALMOST_ONE))
-        for j in near[near > i]:
+        for j, row in sorted(near.get(i, ())):
             other = scan.names[j]
             if other in group:
                 continue
-            if monotone[i, j] >= least or _one_to_one(
+            if monotone[row] >= least or _one_to_one(
                 scan.values(name)[rows], scan.values(other)[rows]
             ):
                 members.append(other)
@@ -314,14 +318,14 @@ def is_of_hgr(scan: Any) -> bool:
     return bool(scan.settings["measure"] == "hgr")
 
 
-def hgr_of(scan: Any) -> Floats:
-    """Return HGR of all pairs ``(p, p)``; the measure of a scan that has none."""
-    return np.where(np.isfinite(scan.rank_correlation), scan.rank_correlation, scan.correlation)
+def hgr_of(rows: Any) -> Floats:
+    """Return HGR of the rows of a `Scan`; the measure of one that has none."""
+    return np.where(np.isfinite(rows.rank_correlation), rows.rank_correlation, rows.correlation)
 
 
-def monotone_of(scan: Any) -> Floats:
-    """Return the smaller of |Spearman| and HGR of all pairs ``(p, p)``, NaN with a category."""
-    return np.asarray(np.minimum(scan.spearman, hgr_of(scan)))
+def monotone_of(rows: Any) -> Floats:
+    """Return the smaller of |Spearman| and HGR of the rows of a `Scan`, NaN with a category."""
+    return np.asarray(np.minimum(rows.spearman, hgr_of(rows)))
 
 
 def spearman_interval(value: float, rows: int) -> tuple[float, float]:
@@ -345,7 +349,7 @@ def findings_of(scan: Any, n: int, min_rows: int) -> Findings:
     n, min_rows = check_count("n", n), check_count("min_rows", min_rows)
     maker = _Lists(scan, n, least_rows(min_rows, scan.settings["rows"]))
     strongest = maker.first(maker.hgr, maker.is_candidate)
-    excess = scan.rank_excess[maker.first_of, maker.second_of]
+    excess = maker.rows.rank_excess
     beyond = maker.is_candidate & (excess >= MIN_EXCESS)
     not_monotone = maker.first(excess, beyond, of=maker.is_not_monotone)
     return Findings(
@@ -353,7 +357,7 @@ def findings_of(scan: Any, n: int, min_rows: int) -> Findings:
         not_monotone=not_monotone,
         explained=maker.explained(),
         copies=tuple(dict.fromkeys(g for g in maker.exact_groups.values() if len(g) > 1)),
-        few_rows=int(np.sum(maker.significant & (maker.rows < maker.min_rows))),
+        few_rows=int(np.sum(maker.significant & (maker.rows.n_obs < maker.min_rows))),
         pairs=len(scan),
         tested=maker.tested,
         significant=maker.discoveries,
@@ -406,11 +410,9 @@ class _Lists:
 
     def __init__(self, scan: Any, n: int, min_rows: float) -> None:
         self.scan, self.n, self.min_rows = scan, n, min_rows
-        self.pairs = scan.pairs[np.isfinite(scan.correlation[tuple(scan.pairs.T)])]
-        self.first_of, self.second_of = self.pairs.T
-        at = (self.first_of, self.second_of)
-        self.hgr, self.monotone, self.rows = hgr_of(scan)[at], monotone_of(scan), scan.n_obs[at]
-        adjusted = scan.adjusted_pvalue[at]
+        self.rows = scan._rows.take(scan._rows.estimated)
+        self.hgr, self.monotone = hgr_of(self.rows), monotone_of(self.rows)
+        adjusted = self.rows.adjusted_pvalue
         totals = scan.settings.get("top")
         self.significant = adjusted <= FALSE_DISCOVERY_RATE
         self.tested, self.discoveries = (
@@ -419,8 +421,8 @@ class _Lists:
         )
         if totals:
             self.tested, self.discoveries = totals["tested"], totals["discoveries"]
-        known = self.significant if self.tested else np.ones(len(self.pairs), bool)
-        self.is_candidate = known & (self.rows >= min_rows)
+        known = self.significant if self.tested else np.ones(len(self.hgr), bool)
+        self.is_candidate = known & (self.rows.n_obs >= min_rows)
         self.finder = RemarkFinder(scan)
         copies = self.finder.copies
         rows = slice(None) if copies is None else copies.remaining
@@ -450,7 +452,7 @@ class _Lists:
                 waiting.extend((place, True) for place in related)
                 related = []
             place, is_second = waiting.popleft()
-            i, j = self.pairs[place].tolist()
+            i, j = self.rows.pairs[place].tolist()
             key = self._groups_of_pair(i, j)
             if self.exact_groups[self.scan.names[i]] == self.exact_groups[self.scan.names[j]]:
                 continue  # among the copies
@@ -476,16 +478,14 @@ class _Lists:
 
     def _of_first_columns(self, place: int) -> int:
         """Return the place of the pair of the first columns of both groups, if it is listed."""
-        pair = self.pairs[place]
-        if all(len(self.groups[self.scan.names[column]]) == 1 for column in pair):
-            return place
-        first = [self.scan.names.index(self.groups[self.scan.names[column]][0]) for column in pair]
-        same = np.flatnonzero(self.is_candidate & (self.pairs == first).all(axis=1))
-        return int(same[0]) if len(same) else place
+        groups = (self.groups[self.scan.names[column]] for column in self.rows.pairs[place])
+        first = int(self.rows.find(*(self.scan._position(group[0]) for group in groups)))
+        return first if first >= 0 and self.is_candidate[first] else place
 
     def _is_related(self, pair: tuple[int, int], other: tuple[int, int]) -> bool:
         """Return whether each column of a pair is related to another column of the other pair."""
-        near = self.monotone[np.ix_(pair, other)] >= RELATED
+        rows = self.rows.find(*np.meshgrid(pair, other, indexing="ij"))
+        near = (rows >= 0) & (self.monotone[rows] >= RELATED)
         near |= np.equal.outer(pair, other)
         return bool(near.diagonal().all() or near[::-1].diagonal().all())
 
@@ -495,7 +495,7 @@ class _Lists:
         ordered = sorted(self.examined.values(), key=lambda finding: -finding.hgr)
         for finding in ordered:
             if finding.explained:
-                i, j = (self.scan.names.index(name) for name in (finding.a, finding.b))
+                i, j = (self.scan._position(name) for name in (finding.a, finding.b))
                 found.setdefault(self._groups_of_pair(i, j), finding)
         return tuple(found.values())[: self.n]
 
@@ -542,28 +542,28 @@ class _Lists:
         is_step &= not finding.spearman < MIN_SHARE_OF_STEP * finding.hgr  # NaN with a category
         return not is_step and not finding.spearman >= low
 
-    def _interval(self, pair: HostPair, i: int, j: int, level: float) -> tuple[float, float]:
-        pvalue = float(self.scan.pvalue[i, j])
+    def _interval(self, pair: HostPair, place: int, level: float) -> tuple[float, float]:
+        pvalue = float(self.rows.pvalue[place])
         if math.isnan(pvalue) and pair.has_category:
             return math.nan, math.nan
         return pair.interval(pvalue_of(pair) if math.isnan(pvalue) else pvalue, level)
 
     def _examine(self, place: int) -> Finding:
         """Return a pair as a finding, with its interval and its remarks."""
-        i, j = self.pairs[place]
-        scan = self.scan
+        scan, of_rows = self.scan, self.rows
+        i, j = of_rows.pairs[place]
         a, b = names = scan.names[i], scan.names[j]
         if names in self.examined:
             return self.examined[names]
-        rows, hgr = int(self.rows[place]), float(self.hgr[place])
-        spearman = float(scan.spearman[i, j])
+        rows, hgr = int(of_rows.n_obs[place]), float(self.hgr[place])
+        spearman = float(of_rows.spearman[place])
         interval = (math.nan, math.nan)
         examined = ExaminedPair.of(scan, names, hgr)
         if examined is not None and self.has_intervals:
-            low, high = self._interval(examined.pair, i, j, LEVEL)
+            low, high = self._interval(examined.pair, place, LEVEL)
             interval = min(low, hgr), max(high, hgr)  # it may be of a sample of the rows
             self.low_for_all[names], _ = self._interval(
-                examined.pair, i, j, 1 - (1 - LEVEL) / max(self.tested, 1)
+                examined.pair, place, 1 - (1 - LEVEL) / max(self.tested, 1)
             )
             self.monotone_parts[names] = monotone_correlation(
                 examined.f, examined.g, examined.pair.columns
@@ -582,12 +582,12 @@ class _Lists:
             interval=interval,
             spearman=spearman,
             spearman_interval=spearman_interval(spearman, rows),
-            adjusted_pvalue=float(scan.adjusted_pvalue[i, j]),
+            adjusted_pvalue=float(of_rows.adjusted_pvalue[place]),
             rows=rows,
             remarks=tuple(remarks),
             also=(also[0], also[1]),
             details=None if examined is None else examined.details,
-            lag=0 if scan.lag is None else int(scan.lag[i, j]),
+            lag=0 if of_rows.lag is None else int(of_rows.lag[place]),
         )
         self.examined[names] = finding
         return finding

@@ -112,7 +112,7 @@ def fit_of(scan: Any, a: str, b: str) -> KBFit | HGRFit:
     on_device = (jnp.asarray(first), jnp.asarray(second))
     fits = [kb_fit(*on_device, *choice, weights=weights) for choice in choices]
     best = max(fits, key=lambda fit: float(fit.correlation))
-    scanned = scan.correlation[scan.names.index(a), scan.names.index(b)]
+    scanned = scan._value("correlation", a, b)
     of_all = scan.settings.get("sample_rows", scan.settings["rows"]) == scan.settings["rows"]
     differs = not abs(float(best.correlation) - scanned) <= FIT_TOLERANCE
     if of_all and differs and np.isfinite(scanned):
@@ -154,14 +154,14 @@ def _fit_of_ranks(scan: Any, a: str, b: str) -> HGRFit:
         return HGRFit.unknown()
     columns = pair.columns[0], pair.columns[1]
     categories = [scan.category(name) for name in (a, b)]
-    pvalue = scan.pvalue[scan.names.index(a), scan.names.index(b)]
-    known = None if math.isnan(pvalue) and not pair.has_category else float(pvalue)
+    pvalue = scan._value("pvalue", a, b)
+    known = None if math.isnan(pvalue) and not pair.has_category else pvalue
     return HGRFit.of(pair.estimate, columns, categories, known)
 
 
 def _pvalue_of(scan: Any, a: str, b: str, pair: HostPair) -> float:
     """Return the p-value of two columns by the scan; without one, that of their test alone."""
-    pvalue = float(scan.pvalue[scan.names.index(a), scan.names.index(b)])
+    pvalue = scan._value("pvalue", a, b)
     if not math.isnan(pvalue) or not pair.varies:
         return pvalue
     if pair.has_category:

@@ -36,6 +36,7 @@ from hgr_jax.scanning.features import (
     Estimates,
     Features,
     Kernels,
+    Patterns,
     RankFunctions,
     RowFunctions,
     as_features,
@@ -70,6 +71,7 @@ from hgr_jax.scanning.sums import (
     own_moments,
     own_products,
     own_sums,
+    shared_by_pairs,
     shared_weights,
 )
 from hgr_jax.scanning.table import Table
@@ -116,7 +118,6 @@ class MemorySums(PairSums):
         self.features, self.kernels, self.errors = features, kernels, errors
         self.memory = memory
         self.patterns = features.patterns
-        self.shared = self.patterns.shared_rows()
         self.layout = Layout.of(
             features.n_numeric,
             features.levels,
@@ -223,6 +224,21 @@ class MemorySums(PairSums):
             moments[..., part] = own_moments(functions.take(part), self.features.weights, beside)
         return moments
 
+    def shared_rows(self, pairs: Integers) -> Integers:
+        """Return the number of rows that ``pairs (N, 2)`` of columns share."""
+        return rows_of_columns(self.patterns, pairs)
+
+    def columns_of(self, tiles: tuple[int, int], pairs: Integers) -> tuple[Integers, Integers]:
+        """Return the columns of two tiles that are in ``pairs``, or one tile twice."""
+        left, right = super().columns_of(tiles, pairs)
+        if self._cross_of_all is not None and self.layout.is_number(right):
+            return left, right
+        first, second = (np.unique(side) for side in pairs.T)
+        # Products of a tile with itself are symmetric, and take half as long.
+        if tiles[0] == tiles[1] and 2 * len(first) * len(second) >= len(left) ** 2:
+            return left, right
+        return first, second
+
     def tiles(self, left: Integers, right: Integers) -> Tiles:
         """Return the whitened columns of two tiles, and their cross moments."""
         patterns = [self.layout.patterns_of(columns) for columns in (left, right)]
@@ -238,8 +254,6 @@ class MemorySums(PairSums):
 
     def _totals(self, left: Integers, right: Integers) -> Floats:
         """Sum the weights over the rows that two patterns share."""
-        if self.features.weights is None:
-            return self.shared[np.ix_(left, right)].astype(np.float64)
         return shared_weights(self.patterns.present, self.features.weights, left, right)
 
     def whitened(self, columns: Integers, others: Integers) -> WhitenedTile:
@@ -305,6 +319,12 @@ class MemorySums(PairSums):
     def error_sums(self, pairs: TilePairs) -> Floats:
         """Return `error_sums` over all rows."""
         return error_sums(pairs, self.layout, self.batch, self.features.conditioning)
+
+
+def rows_of_columns(patterns: Patterns, pairs: Integers) -> Integers:
+    """Return the number of rows that ``pairs (N, 2)`` of columns share."""
+    counts = shared_by_pairs(patterns.present, None, patterns.index[pairs])
+    return np.rint(counts).astype(np.intp)
 
 
 class MemoryTable(Table):
@@ -386,13 +406,8 @@ class MemoryTable(Table):
 
     def _over_shared_rows(self, power: int) -> Floats:
         """Sum a power of the weights over the rows of each pair."""
-        patterns = self.features.patterns
-        every = np.arange(patterns.present.shape[1])
-        first, second = patterns.index[self.pairs].T
-        if power == 0:
-            return patterns.shared_rows()[first, second].astype(np.float64)
-        sums = shared_weights(patterns.present, self.features.weights, every, every, power)
-        return sums[first, second]
+        patterns, weights = self.features.patterns, self.features.weights if power else None
+        return shared_by_pairs(patterns.present, weights, patterns.index[self.pairs], power)
 
 
 def refined_hgr(features: Features, pairs: Integers) -> Floats:
@@ -453,13 +468,12 @@ def estimate_function(
     The measures of this package have programs for few numbers of rows; another function has one
     for every number that occurs, and pairs without missing values share one.
     """
-    x = features.x
-    patterns = features.patterns
+    x, patterns = features.x, features.patterns
     pattern = patterns.index[pairs]
     estimates = Estimates.none(len(pairs))
     estimates.degrees[:] = 1
     rows = estimates.rows
-    rows[:] = patterns.shared_rows()[pattern[:, 0], pattern[:, 1]]
+    rows[:] = rows_of_columns(patterns, pairs)
     complete = rows == features.rows
 
     def one(a: jax.Array, b: jax.Array) -> jax.Array:

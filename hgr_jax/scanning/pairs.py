@@ -57,11 +57,12 @@ class PairSelection:
             columns = used[_is_in(used, self.among)]
             first, second = np.triu_indices(len(columns), 1)
             return np.stack([columns[first], columns[second]], axis=1)
-        targets = [t for t in self.targets if t in set(used.tolist())]
-        others = [u for u in used.tolist() if u not in set(targets)]
-        listed = [*itertools.product(others, targets), *itertools.combinations(targets, 2)]
-        pairs = np.array(listed, np.intp).reshape(-1, 2)
-        return pairs[self.contains(*pairs.T)]
+        is_target = np.isin(used, self.targets)
+        targets, others = used[is_target], used[~is_target & _is_in(used, self.among)]
+        first, second = np.triu_indices(len(targets), 1)
+        of_two = np.stack([targets[first], targets[second]], axis=1)
+        of_one = np.stack([np.repeat(others, len(targets)), np.tile(targets, len(others))], axis=1)
+        return np.concatenate([of_one, of_two[self.contains(*of_two.T)]])
 
     def in_order(self, pairs: Integers) -> Integers:
         """Order the columns of pairs ``(N, 2)`` as `listed` does: a target is the second column."""
@@ -101,11 +102,6 @@ def _is_in(columns: Integers, chosen: list[int] | None) -> NDArray[np.bool_]:
     return np.ones(np.shape(columns), bool) if chosen is None else np.isin(columns, chosen)
 
 
-def used_positions(columns: Columns) -> Integers:
-    """Return the positions in the table of the columns that are not skipped, rising."""
-    return np.sort(np.concatenate([columns.number_positions, columns.category_positions]))
-
-
 def feature_places(columns: Columns) -> Integers:
     """Return the place of each column among the features, numbers first; -1 if it is skipped."""
     places = np.full(len(columns.names), -1)
@@ -117,20 +113,7 @@ def feature_places(columns: Columns) -> Integers:
 def selected(columns: Columns, positions: Integers) -> tuple[Columns, Integers]:
     """Return the columns that are in pairs at ``positions (N, 2)``, and the pairs among these."""
     used, local = np.unique(positions, return_inverse=True)
-    numbers = np.isin(columns.number_positions, used)
-    categories = np.isin(columns.category_positions, used)
-    names = tuple(columns.names[i] for i in used)
-    part = dataclasses.replace(
-        columns,
-        names=names,
-        numbers=np.asarray(columns.numbers)[:, numbers],
-        number_positions=np.searchsorted(used, columns.number_positions[numbers]),
-        categories=tuple(itertools.compress(columns.categories, categories)),
-        category_positions=np.searchsorted(used, columns.category_positions[categories]),
-        notes={name: columns.notes[name] for name in names if name in columns.notes},
-        dates={name: columns.dates[name] for name in names if name in columns.dates},
-    )
-    return part, local.reshape(-1, 2)
+    return columns.take(used), local.reshape(-1, 2)
 
 
 def split_given(

@@ -572,8 +572,9 @@ class _ByRanks:
                 for i in np.flatnonzero(beyond.any(axis=0)):
                     column, other = pairs[part[i], side], columns[pairs[part[i], 1 - side]]
                     order = self._order(used[column], present)
-                    g, of = other.functions(THIN), (explained[:, i], counts[:, i])
-                    alike[i] |= is_alike(order, g, *(each[: len(g)] for each in of), rows[i])
+                    g = other.functions(THIN)
+                    of_g = slice(len(g))
+                    alike[i] |= is_alike(order, g, explained[of_g, i], counts[of_g, i], rows[i])
             shared = np.full(len(part), count)
             yield _Moments(
                 group[part], m, spearman, *sizes, share[part], least[part], shared, alike

@@ -255,21 +255,27 @@ def headers_of(result: Any) -> dict[str, tuple[str, str]]:
     return {name: header for name, header in HEADERS.items() if name not in left_out}
 
 
-def count_discoveries(result: Any) -> int:
-    """Return how many pairs are significant at the false discovery rate."""
-    return int(np.sum(result.to_dict()["adjusted_pvalue"] <= FALSE_DISCOVERY_RATE))
-
-
-def monotone_part(scan: Any) -> tuple[Floats, str]:
-    """Return the matrix that heat maps show below the diagonal ``(p, p)``, and its name.
+def monotone_part(scan: Any) -> tuple[str, str]:
+    """Return the matrix of a `Scan` that heat maps show below the diagonal, and its name.
 
     It is `Scan.rank_linear`, or |Pearson| of a scan without HGR.
     """
-    if not np.isfinite(scan.rank_linear).any():
-        return scan.pearson, "|Pearson|"
-    used = np.isfinite(np.diagonal(scan.correlation))
-    has_categories = np.isnan(np.diagonal(scan.pearson)[used]).any()
-    return scan.rank_linear, "monotone part" if has_categories else "|Spearman|"
+    if not np.isfinite(scan._rows.rank_linear).any():
+        return "pearson", "|Pearson|"
+    has_categories = len(scan._numbers) < len(scan.used)
+    return "rank_linear", "monotone part" if has_categories else "|Spearman|"
+
+
+def heat_map_columns(scan: Any, by: str = "rank_excess") -> Integers:
+    """Return the positions of the columns of a heat map, similar ones side by side.
+
+    All that were used, or the `MAX_MAPPED` columns of the first pairs.
+    """
+    columns = scan._used
+    if len(columns) > MAX_MAPPED:
+        paired, first_places = np.unique(scan.order(by), return_index=True)
+        columns = np.sort(paired[np.argsort(first_places)[:MAX_MAPPED]])
+    return cast(Integers, scan._clustered(columns))
 
 
 @one_blas_thread()
@@ -290,9 +296,7 @@ def as_report(
     """
     findings = result.findings() if findings is None else findings
     settings = result.settings
-    similar, left_out = result.clustered(), []
-    order = _heat_map_columns(result, similar, by)
-    part = np.ix_(order, order)
+    order, left_out = heat_map_columns(result, by), []
     below, measure_below = monotone_part(result)
     pairs = result.top(MAX_LISTED, by=by)
     if len(pairs) < len(result):
@@ -300,13 +304,15 @@ def as_report(
             f"The table lists, searches and sorts the first {len(pairs):,} of {len(result):,}"
             " pairs; pairs.csv has all of them."
         )
-    if len(order) < len(similar):
+    if len(order) < len(result.used):
         left_out.append(f"The heat map is of {len(order):,} columns, those of the first pairs.")
+    all_pairs = result._rows
+    discovered = all_pairs.estimated & (all_pairs.adjusted_pvalue <= FALSE_DISCOVERY_RATE)
     summary = {
         "rows": f"{settings['rows']:,}",
         "columns": f"{len(result.used):,}",
         "pairs": f"{len(result):,}",
-        "more than chance": f"{count_discoveries(result):,}",
+        "more than chance": f"{int(discovered.sum()):,}",
     }
     if not is_of_hgr(result):
         summary["degrees"] = f"{settings['h']} and {settings['k']}"
@@ -338,8 +344,8 @@ def as_report(
         if any(True for _ in findings)
         else (findings.why_none, *findings.remarks),
         names=[result.names[i] for i in order],
-        correlation=result.correlation[part],
-        below=below[part],
+        correlation=result._square("correlation", order),
+        below=result._square(below, order),
         columns=tuple(headers),
         rows=[_row(pair, remarks, headers) for pair in pairs],
         details=[
@@ -379,14 +385,6 @@ def _pairs_to_draw(
             seen.add(key)
             drawn[pair.a, pair.b] = None
     return drawn
-
-
-def _heat_map_columns(result: Any, columns: Integers, by: str) -> Integers:
-    """Return the columns of the heat map: all, or the `MAX_MAPPED` columns of the first pairs."""
-    if len(columns) <= MAX_MAPPED:
-        return columns
-    paired, first_places = np.unique(result.order(by), return_index=True)
-    return columns[np.isin(columns, paired[np.argsort(first_places)[:MAX_MAPPED]])]
 
 
 def _row(

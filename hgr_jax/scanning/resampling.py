@@ -264,7 +264,7 @@ class _Draws:
             self.linear[:, side] = np.minimum(self.linear[:, side], len(index))
             sides.append((features, index[:, position]))
         (self.left, self.index_a), (self.right, self.index_b) = sides
-        self.rows = float(sums.shared[0, 0])
+        self.rows = float(sums.shared_rows(pairs[:1])[0])
         draw_bytes = 4 * len(self.left) * (self.left.shape[1] + len(self.right))
         draw_bytes += 24 * len(self.index_a) * len(self.index_b) * len(pairs)
         self.at_once = int(

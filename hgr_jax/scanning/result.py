@@ -1,4 +1,8 @@
-"""The result of a scan: its pairs as matrices, lists, frames, pictures, fits and files."""
+"""The result of a scan: its pairs as rows, matrices, lists, frames, pictures, fits and files.
+
+`PairRows` is all that is kept of the pairs.  A matrix is made of a column of it when it is asked
+for: the scan of a wide table with few pairs has none.
+"""
 
 from __future__ import annotations
 
@@ -15,9 +19,9 @@ from numpy.typing import NDArray
 from hgr_jax._archive import load_archive, save_archive
 from hgr_jax._arrays import Floats, Integers
 from hgr_jax._checks import check_choice, check_count
-from hgr_jax._optional import require
 from hgr_jax._texts import counted, html_table, near_matches, pvalue_as_text, shortened
 from hgr_jax.core.fits import KBFit
+from hgr_jax.core.host.linalg import clustered_order
 from hgr_jax.core.host.ranks import ranks
 from hgr_jax.inference.hgr_fits import HGRFit
 from hgr_jax.scanning.findings import (
@@ -33,7 +37,8 @@ from hgr_jax.scanning.findings import (
 from hgr_jax.scanning.fits import Influence, PairDetails, details_of, fit_of, interval_of
 from hgr_jax.scanning.request import SOLVED
 from hgr_jax.scanning.significance import SOURCES
-from hgr_jax.tables.columns import Columns, unique_names
+from hgr_jax.tables.columns import Columns
+from hgr_jax.tables.frames import as_rows, as_square
 from hgr_jax.tables.levels import Category
 
 if TYPE_CHECKING:
@@ -48,8 +53,8 @@ MATRICES = (
 )
 """Attributes of a `Scan` that have a value for each two columns."""
 
-MEASURED = tuple(name for name in MATRICES if name != "pvalue_source")
-"""Attributes of a `Pair` that are numbers."""
+MAX_DISAGREEMENT = 0.1
+"""Largest difference of a value and the value of ranks, beside sampling errors."""
 
 
 @dataclasses.dataclass(frozen=True)
@@ -78,45 +83,98 @@ class Pair:
     lag: int = 0
 
 
-def clustered_columns(correlation: Floats) -> Integers:
-    """Return positions of the used columns of a matrix ``(p, p)``, similar ones side by side."""
-    used = np.flatnonzero(np.isfinite(np.diagonal(correlation)))
-    if len(used) < 3:
-        return used
-    from scipy.cluster import hierarchy  # loads SciPy's optimisers
+@dataclasses.dataclass(frozen=True, eq=False)
+class PairRows:
+    """What a scan found of N pairs, a row each: the attributes of `Scan` as arrays ``(N,)``.
 
-    apart = 1 - np.nan_to_num(correlation[np.ix_(used, used)])
-    first, second = np.triu_indices(len(used), 1)
-    tree = hierarchy.linkage(np.maximum(apart[first, second], 0), "average")
-    return used[hierarchy.leaves_list(tree)]
+    Attributes:
+      pairs: ``(N, 2)``, positions of the columns.
+      degrees: ``(N, 2)``.
+      standard_error, lag: None unless requested.
+    """
+
+    pairs: Integers
+    correlation: Floats
+    rank_correlation: Floats
+    pearson: Floats
+    spearman: Floats
+    rank_linear: Floats
+    pvalue: Floats
+    adjusted_pvalue: Floats
+    corrected: Floats
+    null_mean: Floats
+    null_95: Floats
+    n_obs: Integers
+    degrees: Integers
+    source: NDArray[np.int8]
+    standard_error: Floats | None = None
+    lag: Integers | None = None
+
+    @property
+    def columns(self) -> dict[str, NDArray[Any]]:
+        """The arrays by name, but for those that were not requested."""
+        arrays = {field.name: getattr(self, field.name) for field in dataclasses.fields(self)}
+        return {name: array for name, array in arrays.items() if array is not None}
+
+    @property
+    def estimated(self) -> NDArray[np.bool_]:
+        """Which pairs have a value."""
+        return np.isfinite(self.correlation)
+
+    @property
+    def excess(self) -> Floats:
+        """The measure above |Pearson|."""
+        return self.correlation - self.pearson
+
+    @property
+    def rank_excess(self) -> Floats:
+        """HGR of ranks above `rank_linear`; 0 of two categories."""
+        return self.rank_correlation - self.rank_linear
+
+    @property
+    def ranks_disagree(self) -> NDArray[np.bool_]:
+        """Whether values of the data and of ranks differ much; see `Scan.ranks_disagree`."""
+        apart = np.abs(self.correlation - self.rank_correlation)
+        return np.asarray(apart > MAX_DISAGREEMENT + 2 / np.sqrt(np.maximum(self.n_obs, 1)))
+
+    @property
+    def pvalue_source(self) -> NDArray[np.str_]:
+        """Where each p-value is from, in words."""
+        return np.array(SOURCES)[self.source]
+
+    def take(self, rows: Any) -> PairRows:
+        """Return some of the rows."""
+        return PairRows(**{name: array[rows] for name, array in self.columns.items()})
+
+    def turned(self) -> PairRows:
+        """Return the same pairs, the second column of each first."""
+        pairs, degrees = self.pairs[:, ::-1], self.degrees[:, ::-1]
+        lag = None if self.lag is None else -self.lag
+        return dataclasses.replace(self, pairs=pairs, degrees=degrees, lag=lag)
+
+    def find(self, first: Any, second: Any) -> Integers:
+        """Return the row of each pair of positions, in either order; -1 where there is none."""
+        keys, order = self._sorted_keys
+        wanted = _pair_keys(first, second)
+        place = np.searchsorted(keys, wanted)
+        return np.where(keys[place] == wanted, order[place], -1)
+
+    @functools.cached_property
+    def _sorted_keys(self) -> tuple[Integers, Integers]:
+        """The keys of the pairs, rising, and their rows; an end that no pair has follows."""
+        keys = _pair_keys(*self.pairs.T)
+        order = np.argsort(keys)
+        return np.append(keys[order], np.iinfo(np.int64).max), np.append(order, -1)
+
+
+def _pair_keys(first: Any, second: Any) -> Integers:
+    """Return a number for each pair of positions, the same in both orders."""
+    low, high = np.minimum(first, second), np.maximum(first, second)
+    return np.asarray(low, np.int64) * 2**32 + high
 
 
 SHOWN_LETTERS = 40
 """Largest number of letters of a name in a notebook or a terminal."""
-
-PANDAS_LIKE = ("pandas", "modin", "cudf")
-
-
-def as_rows(columns: Mapping[str, NDArray[Any]], library: str) -> Any:
-    """Return columns as a data frame of a library."""
-    frames = require(library)
-    data = {
-        name: values.tolist() if values.dtype == object else values
-        for name, values in columns.items()
-    }
-    if library in PANDAS_LIKE:
-        return frames.DataFrame(data)
-    return require("narwhals.stable.v2").from_dict(data, backend=library).to_native()
-
-
-def as_square(matrix: NDArray[Any], names: Sequence[str], library: str) -> Any:
-    """Return a matrix as a data frame with names on both sides."""
-    if library in PANDAS_LIKE:
-        frames = require(library)
-        return frames.DataFrame(matrix, index=list(names), columns=list(names))
-    label = unique_names([*names, "column"])[-1]
-    columns = {label: np.array([*names, None], object)[:-1]}
-    return as_rows(columns | {name: matrix[:, i] for i, name in enumerate(names)}, library)
 
 
 def scan_title(scan: Any) -> str:
@@ -175,14 +233,6 @@ def _in_cell(value: float, form: str) -> str:
     return "-" if np.isnan(value) else format(value, form)
 
 
-ARRAYS = (
-    *("correlation", "rank_correlation", "pearson", "spearman", "rank_linear", "pvalue"),
-    *("adjusted_pvalue", "corrected", "null_mean", "null_95", "n_obs", "degrees", "source"),
-    "pairs",
-)
-OPTIONAL_ARRAYS = ("standard_error", "lag")
-"""Arrays that a scan has only on request."""
-
 ROUNDING = 1e-5
 """Largest amount by which a correlation in float32 may exceed 1."""
 
@@ -192,8 +242,7 @@ DESCRIPTIONS = ("skipped", "notes", "settings")
 def write_scan(path: str | Path, scan: Scan) -> None:
     """Save everything but the data of a `Scan`."""
     settings = {name: dict(getattr(scan, name)) for name in DESCRIPTIONS}
-    arrays = {name: getattr(scan, name) for name in (*ARRAYS, *OPTIONAL_ARRAYS)}
-    arrays = {name: array for name, array in arrays.items() if array is not None}
+    arrays = scan._rows.columns | {"numbers": scan._numbers}
     save_archive(path, "scan", {"names": list(scan.names), **settings}, arrays, compress=True)
 
 
@@ -207,10 +256,13 @@ def read_scan(path: str | Path) -> dict[str, Any]:
     settings, arrays = load_archive(path, "scan")
     try:
         names = tuple(settings["names"])
-        arrays = {name: arrays[name] for name in (*ARRAYS, *OPTIONAL_ARRAYS) if name in arrays}
         _check_descriptions(names, settings)
-        _check_arrays(arrays, len(names), settings["settings"])
-        return {"names": names} | {name: settings[name] for name in DESCRIPTIONS} | arrays
+        numbers = arrays["numbers"]
+        known = {field.name for field in dataclasses.fields(PairRows)}
+        rows = PairRows(**{name: arrays[name] for name in known & arrays.keys()})
+        _check_arrays(rows, numbers, len(names), settings["settings"])
+        described = {name: settings[name] for name in DESCRIPTIONS}
+        return {"names": names, **described, "_rows": rows, "_numbers": numbers}
     except Exception as error:  # of whatever is in it
         raise ValueError(f"{path} does not hold a scan: {error}") from error
 
@@ -234,17 +286,15 @@ def _check_descriptions(names: Sequence[Any], settings: Mapping[str, Any]) -> No
 
 
 def _check_arrays(
-    arrays: Mapping[str, NDArray[Any]], count: int, settings: Mapping[str, Any]
+    rows: PairRows, numbers: NDArray[Any], count: int, settings: Mapping[str, Any]
 ) -> None:
     """Check that arrays are as `write_scan` writes them: shapes, kinds and ranges."""
-    missing = [name for name in ARRAYS if name not in arrays]
-    if missing:
-        raise ValueError(f"it has no {missing[0]}")
-    kinds = dict.fromkeys(("n_obs", "degrees", "source", "pairs", "lag"), "i")
+    arrays = {"numbers": numbers, **rows.columns}
+    kinds = dict.fromkeys(("numbers", "n_obs", "degrees", "source", "pairs", "lag"), "i")
+    length = len(rows.correlation)
+    shapes = {"numbers": (numbers.size,), "pairs": (length, 2), "degrees": (length, 2)}
     for name, array in arrays.items():
-        square = (count, count, 2) if name == "degrees" else (count, count)
-        shape = (len(array), 2) if name == "pairs" else square
-        if array.shape != shape or array.dtype.kind != kinds.get(name, "f"):
+        if array.shape != shapes.get(name, (length,)) or array.dtype.kind != kinds.get(name, "f"):
             raise ValueError(f"{name} has shape {array.shape} and dtype {array.dtype}")
     for name, (low, high) in _ranges(count, settings).items():
         if name not in arrays:
@@ -253,13 +303,10 @@ def _check_arrays(
         wrong = values[(values < low) | (values > high)]
         if len(wrong):
             raise ValueError(f"{name} has {wrong[0]:.7g}, outside of {low} to {high:.10g}")
-    for name, array in arrays.items():
-        turned = {"degrees": array[..., ::-1], "lag": -array}.get(name, array)
-        is_float = array.dtype.kind == "f"
-        if name != "pairs" and not np.array_equal(array.swapaxes(0, 1), turned, is_float):
-            raise ValueError(f"{name} is not symmetric")
-    if (arrays["pairs"][:, 0] == arrays["pairs"][:, 1]).any():
+    if (rows.pairs[:, 0] == rows.pairs[:, 1]).any():
         raise ValueError("pairs has a column with itself")
+    if len(np.unique(_pair_keys(*rows.pairs.T))) < len(rows.pairs):
+        raise ValueError("pairs has a pair twice")
 
 
 def _ranges(count: int, settings: Mapping[str, Any]) -> dict[str, tuple[float, float]]:
@@ -271,7 +318,8 @@ def _ranges(count: int, settings: Mapping[str, Any]) -> dict[str, tuple[float, f
     )
     of_ranks = ("rank_correlation", "spearman", "rank_linear")
     ranges |= dict.fromkeys((*of_ranks, "pearson", "pvalue", "adjusted_pvalue"), share)
-    largest = {"n_obs": settings["rows"], "source": len(SOURCES) - 1, "pairs": count - 1}
+    largest = {"n_obs": settings["rows"], "source": len(SOURCES) - 1}
+    largest |= dict.fromkeys(("pairs", "numbers"), count - 1)
     ranges |= {name: (0, high) for name, high in largest.items()}
     ranges["lag"] = -settings["rows"], settings["rows"]
     return ranges | dict.fromkeys(("degrees", "standard_error"), (0, np.inf))
@@ -279,19 +327,22 @@ def _ranges(count: int, settings: Mapping[str, Any]) -> dict[str, tuple[float, f
 
 ORDERS = ("rank_excess", "correlation", "excess", "pvalue")
 
-MAX_DISAGREEMENT = 0.1
-"""Largest difference of a value and the value of ranks, beside sampling errors."""
+
+def _matrix(name: str) -> functools.cached_property[Any]:
+    """Return an attribute of `Scan`: a column of its rows as a matrix, made when asked for."""
+    return functools.cached_property(lambda scan: scan._square(name))
 
 
 @dataclasses.dataclass(frozen=True, eq=False)
 class Scan:
     """All pairs of p columns: the result of `hgr_jax.scan`.
 
-    The matrices are ``(p, p)`` and symmetric, NaN (counts: 0) for a pair that was skipped or not
-    requested.
+    It holds a row for each requested pair.  The matrices are ``(p, p)`` and symmetric, NaN (counts:
+    0) for a pair that was skipped or not requested; each is made when it is asked for, and cannot
+    be written to.
 
     Attributes:
-      names: names of the p columns.
+      names: names of the p columns, as text.
       correlation: the measure; 1 on the diagonal of a column that was used.
       rank_correlation: HGR, of ranks (`hgr_jax.hgr`), which is `correlation` of ``"hgr"``; NaN for
         a scan of another measure without p-values, and for measures that are functions.
@@ -301,6 +352,10 @@ class Scan:
       rank_linear: the monotone part of `rank_correlation`: |Spearman| of two numbers, the
         correlation ratio of the ranks of a number and a category, `rank_correlation` of two
         categories.
+      rank_excess: HGR of ranks above `rank_linear`; 0 of two categories.
+      ranks_disagree: whether values of the data and of ranks differ by more than 0.1 and two
+        standard errors.  One of them is due to few rows, or misses the dependence: look at the
+        picture.
       pvalue: against independence; NaN on the diagonal.
       adjusted_pvalue: Benjamini-Hochberg, or as ``Test(fdr=)`` says, over all pairs that have a
         p-value; with ``top``, also over the pairs that were not kept.
@@ -313,7 +368,8 @@ class Scan:
       n_obs: rows where both columns are present (and of positive weight); 0 on the diagonal.
       degrees: ``(p, p, 2)``, directions that the pair's rows support of column i and of column
         j; so ``degrees[j, i]`` is ``degrees[i, j]`` reversed.
-      source: where a p-value is from as a number, 0 for none; in words, `pvalue_source`:
+      source: where a p-value is from as a number, 0 for none.
+      pvalue_source: the same in words:
         ``"rank"`` (a law of ranks), ``"asymptotic"`` (Roy's law, of categories or of the values as
         they are), ``"permutation"``, ``"exact"`` and ``"residuals"``; of rows in an order or in
         groups ``"shifts"``, ``"within"``, ``"between"`` and ``"tail"``, as in `independence_test`.
@@ -321,45 +377,78 @@ class Scan:
       notes: names of columns that were used, but not quite as they are, with a remark.
       settings: settings of the scan; with ``top``, ``settings["top"]`` describes all pairs:
         ``"discoveries"`` is the number of significant pairs at a false discovery rate of 5%.
-      pairs: ``(N, 2)``, positions of the columns of every requested pair.
       standard_error: of `correlation`, as `KBFit.standard_error`; None unless requested.
       lag: of a scan with ``lags``, by how many rows column j follows column i where they depend
         most: there the pair is estimated, and ``lag[j, i]`` is ``-lag[i, j]``; None without.
     """
 
     names: tuple[str, ...]
-    correlation: Floats
-    rank_correlation: Floats
-    pearson: Floats
-    spearman: Floats
-    rank_linear: Floats
-    pvalue: Floats
-    adjusted_pvalue: Floats
-    corrected: Floats
-    null_mean: Floats
-    null_95: Floats
-    n_obs: Integers
-    degrees: Integers
-    source: NDArray[np.int8]
     skipped: Mapping[str, str]
     notes: Mapping[str, str]
     settings: Mapping[str, Any]
-    pairs: Integers
-    standard_error: Floats | None = None
-    lag: Integers | None = None
+    _rows: PairRows = dataclasses.field(repr=False)
+    _numbers: Integers = dataclasses.field(repr=False)
     _columns: Columns | None = dataclasses.field(default=None, repr=False)
     _weights: Any = dataclasses.field(default=None, repr=False)
     _conditioning: Any = dataclasses.field(default=None, repr=False)
     _kernels: Any = dataclasses.field(default=None, repr=False)
     _design: Any = dataclasses.field(default=None, repr=False)
 
+    correlation = _matrix("correlation")
+    rank_correlation = _matrix("rank_correlation")
+    pearson = _matrix("pearson")
+    spearman = _matrix("spearman")
+    rank_linear = _matrix("rank_linear")
+    rank_excess = _matrix("rank_excess")
+    ranks_disagree = _matrix("ranks_disagree")
+    pvalue = _matrix("pvalue")
+    adjusted_pvalue = _matrix("adjusted_pvalue")
+    corrected = _matrix("corrected")
+    null_mean = _matrix("null_mean")
+    null_95 = _matrix("null_95")
+    n_obs = _matrix("n_obs")
+    degrees = _matrix("degrees")
+    source = _matrix("source")
+    pvalue_source = _matrix("pvalue_source")
+    standard_error = _matrix("standard_error")
+    lag = _matrix("lag")
+
+    @property
+    def pairs(self) -> Integers:
+        """Positions of the columns of every requested pair ``(N, 2)``."""
+        return self._rows.pairs
+
+    def _square(self, name: str, columns: Integers | None = None) -> Any:
+        """Return the matrix ``name`` of the ``columns`` at some positions alone; default all.
+
+        None for one that was not requested.
+        """
+        values = getattr(self._rows, name)
+        if values is None:
+            return None
+        columns = np.arange(len(self.names)) if columns is None else columns
+        place = np.full(len(self.names), -1)
+        place[columns] = np.arange(len(columns))
+        absent = np.nan if values.dtype.kind == "f" else values.dtype.type()
+        matrix = np.full((len(columns),) * 2 + values.shape[1:], absent, values.dtype)
+        for rows in (self._rows, self._rows.turned()):
+            first, second = place[rows.pairs].T
+            inside = (first >= 0) & (second >= 0)
+            matrix[first[inside], second[inside]] = getattr(rows, name)[inside]
+        of_all, of_numbers = ("correlation", "rank_correlation"), ("pearson", "spearman")
+        if name in (*of_all, *of_numbers):
+            ones = place[self._used if name in of_all else self._numbers]
+            matrix[ones[ones >= 0], ones[ones >= 0]] = 1
+        matrix.flags.writeable = False
+        return matrix
+
     def __len__(self) -> int:
         """Return the number of pairs that were estimated."""
-        return int(np.isfinite(self.correlation[self.pairs[:, 0], self.pairs[:, 1]]).sum())
+        return int(self._rows.estimated.sum())
 
     def __iter__(self) -> Iterator[Pair]:
         """Yield all pairs that were estimated, in their `order`."""
-        yield from self._pairs_of(self.order())
+        yield from self._pairs_of(self._ordered())
 
     def __contains__(self, names: object) -> bool:
         """Return whether the pair of two columns was estimated, ``("a", "b") in scan``."""
@@ -377,16 +466,34 @@ class Scan:
         """
         if not isinstance(names, tuple) or len(names) != 2:
             raise TypeError(f"scan[a, b] takes the names of two columns; got {names!r}.")
-        i, j = (self._position(name) for name in names)
-        if not np.isfinite(self.correlation[i, j]) or i == j:
+        row = self._row(*names)
+        if not row.estimated.any():
             why = "not kept" if "top" in self.settings else "not measured"
             raise KeyError(f"the pair of {names[0]!r} and {names[1]!r} was {why}.")
-        return self._pairs_of(np.array([[i, j]]))[0]
+        return self._pairs_of(row)[0]
+
+    def _row(self, a: Any, b: Any) -> PairRows:
+        """Return the row of two columns, a first; no row of a pair that was not requested."""
+        i, j = self._position(a), self._position(b)
+        row = self._rows.find([i], [j])
+        rows = self._rows.take(row[row >= 0])
+        return rows if (rows.pairs[:, 0] == i).all() else rows.turned()
+
+    def _value(self, name: str, a: Any, b: Any) -> float:
+        """Return a quantity of two columns, a first; NaN where there is none."""
+        values = getattr(self._row(a, b), name)
+        return math.nan if values is None or not len(values) else float(values[0])
 
     @property
     def used(self) -> tuple[str, ...]:
         """The names of the columns that were not left out."""
         return tuple(name for name in self.names if name not in self.skipped)
+
+    @property
+    def _used(self) -> Integers:
+        """The positions of the columns that were not left out."""
+        used = [i for i, name in enumerate(self.names) if name not in self.skipped]
+        return np.array(used, np.intp)
 
     def __repr__(self) -> str:
         return pairs_as_text(scan_title(self), self.top(3), len(self))
@@ -394,27 +501,6 @@ class Scan:
     def _repr_html_(self) -> str:
         """Return the first pairs as a table, for notebooks."""
         return pairs_as_html(scan_title(self), self.top(10))
-
-    @property
-    def pvalue_source(self) -> NDArray[np.str_]:
-        """Where each p-value is from ``(p, p)``, in words: see ``source``."""
-        return np.array(SOURCES)[self.source]
-
-    @property
-    def rank_excess(self) -> Floats:
-        """HGR of ranks above `rank_linear`; 0 of two categories."""
-        category = np.isnan(np.diagonal(self.pearson))
-        excess = self.rank_correlation - self.rank_linear
-        return np.where(category[:, None] & category & ~np.isnan(excess), 0.0, excess)
-
-    @property
-    def ranks_disagree(self) -> NDArray[np.bool_]:
-        """Whether values of the data and of ranks differ by more than 0.1 and two standard errors.
-
-        One of them is due to few rows, or misses the dependence: look at the picture.
-        """
-        apart = np.abs(self.correlation - self.rank_correlation)
-        return apart > MAX_DISAGREEMENT + 2 / np.sqrt(np.maximum(self.n_obs, 1))
 
     def order(self, by: str = "rank_excess") -> Integers:
         """Return pairs ``(N, 2)`` of columns that were estimated, sorted.
@@ -426,27 +512,29 @@ class Scan:
             largest first; or ``"pvalue"``, smallest first, then by correlation.  Pairs that share
             fewer than 20 rows, and fewer than half of the rows of the table, come last.
         """
+        return self._ordered(by).pairs
+
+    def _ordered(self, by: str = "rank_excess") -> PairRows:
+        """Return the rows of the pairs that were estimated, sorted as in `order`."""
         check_choice("by", by, ORDERS)
-        first, second = self.pairs.T
-        value = self.correlation[first, second]
-        keys = [-value]
+        rows = self._rows
+        keys: list[NDArray[Any]] = [-rows.correlation]
         if by == "excess":
-            keys.append(self.pearson[first, second] - value)
+            keys.append(-rows.excess)
         elif by == "pvalue":
-            keys.append(self.pvalue[first, second])
+            keys.append(rows.pvalue)
         elif by == "rank_excess":
-            discovered = self.adjusted_pvalue[first, second] <= FALSE_DISCOVERY_RATE
-            keys += [-self.rank_excess[first, second], ~discovered]
-        keys.append(self.n_obs[first, second] < least_rows(MIN_ROWS, self.settings["rows"]))
+            keys += [-rows.rank_excess, ~(rows.adjusted_pvalue <= FALSE_DISCOVERY_RATE)]
+        keys.append(rows.n_obs < least_rows(MIN_ROWS, self.settings["rows"]))
         order = np.lexsort(keys)
-        return self.pairs[order[np.isfinite(value[order])]]
+        return rows.take(order[rows.estimated[order]])
 
     def top(self, n: int = 20, *, by: str = "rank_excess") -> list[Pair]:
         """Return the first ``n`` pairs of `order`."""
-        return self._pairs_of(self.order(by)[: check_count("n", n)])
+        return self._pairs_of(self._ordered(by).take(slice(check_count("n", n))))
 
-    def _pairs_of(self, pairs: Integers) -> list[Pair]:
-        columns = self._columns_of(pairs)
+    def _pairs_of(self, rows: PairRows) -> list[Pair]:
+        columns = self._columns_of(rows)
         lists = [values.tolist() for values in columns.values()]
         return [Pair(**dict(zip(columns, row, strict=True))) for row in zip(*lists, strict=True)]
 
@@ -455,24 +543,20 @@ class Scan:
 
         With standard errors if they were requested.
         """
-        return self._columns_of(self.order(by))
+        return self._columns_of(self._ordered(by))
 
-    def _columns_of(self, pairs: Integers) -> dict[str, NDArray[Any]]:
-        first, second = pairs.T
-        names = np.array(self.names, dtype=object)
-        sources = np.array(SOURCES, dtype=object)
-        measured_names = [name for name in MEASURED if getattr(self, name) is not None]
-        measured = {name: getattr(self, name)[first, second] for name in measured_names}
-        columns = measured | {
-            "a": names[first],
-            "b": names[second],
-            "excess": measured["correlation"] - measured["pearson"],
-            "pvalue_source": sources[self.source[first, second]],
-            "degrees_a": self.degrees[first, second, 0],
-            "degrees_b": self.degrees[first, second, 1],
+    def _columns_of(self, rows: PairRows) -> dict[str, NDArray[Any]]:
+        a, b = ([self.names[i] for i in side] for side in rows.pairs.T.tolist())
+        columns = {
+            "a": np.array(a, object),
+            "b": np.array(b, object),
+            "pvalue_source": rows.pvalue_source.astype(object),
+            "degrees_a": rows.degrees[:, 0],
+            "degrees_b": rows.degrees[:, 1],
         }
         fields = [field.name for field in dataclasses.fields(Pair)]
-        return {name: columns[name] for name in fields if name in columns}
+        columns |= {name: getattr(rows, name) for name in fields if name not in columns}
+        return {name: columns[name] for name in fields if columns[name] is not None}
 
     def to_frame(
         self, *, by: str = "rank_excess", library: str | None = None, intervals: bool = False
@@ -518,7 +602,9 @@ class Scan:
     def to_matrix(self, which: str = "correlation", *, library: str | None = None) -> Any:
         """Return a matrix of the columns that were used as a data frame with their names.
 
-        A frame of pandas has them as index; polars and pyarrow, which have none, as first column.
+        A frame of pandas has them as its index and columns, as the table has them (ints, dates,
+        tuples; of a scan that was loaded, as text); polars and pyarrow, which have no index, as
+        first column.
 
         Args:
           which: an attribute of `Scan` that is ``(p, p)``.
@@ -538,12 +624,12 @@ class Scan:
           square  0.0     1.0
         """
         check_choice("which", which, MATRICES)
-        used = [self.names.index(name) for name in self.used]
-        matrix = getattr(self, which)
+        matrix = self._square(which, self._used)
         if matrix is None:
             option = "lags=" if which == "lag" else "errors=True"
             raise ValueError(f"{which} was not asked for: scan with {option}.")
-        return as_square(matrix[np.ix_(used, used)], list(self.used), self._library(library))
+        labels: Any = self.used if self._columns is None else self._columns.labels_at(self._used)
+        return as_square(matrix.copy(), self.used, labels, self._library(library))
 
     def _library(self, library: str | None) -> str:
         """Return the library of frames; for None, the library of the scanned table."""
@@ -660,9 +746,10 @@ class Scan:
 
         Raises as `fit` does.
         """
-        lag = 0 if self.lag is None else int(self.lag[self._position(a), self._position(b)])
-        second = self.values(b)
-        return self.values(a), self._design.later(second, lag, np.nan) if lag else second
+        first, second, lag = self.values(a), self.values(b), self._value("lag", a, b)
+        if math.isnan(lag) or lag == 0:
+            return first, second
+        return first, self._design.later(second, int(lag), np.nan)
 
     def category(self, name: Any) -> Category | None:
         """Return codes and levels of a column that is a category, or None."""
@@ -675,11 +762,16 @@ class Scan:
         text = str(name)
         if text in self.skipped:
             raise KeyError(f"column {text!r} was skipped: {self.skipped[text]}.")
-        if text not in self.names:
+        if text not in self._places:
             near = near_matches(text, self.names)
             where = "is in a pair that was kept" if "top" in self.settings else "was scanned"
             raise KeyError(f"no column {text!r} {where}{near}")
-        return self.names.index(text)
+        return self._places[text]
+
+    @functools.cached_property
+    def _places(self) -> dict[str, int]:
+        """The position of each name."""
+        return {name: place for place, name in enumerate(self.names)}
 
     def _names(self, a: Any, b: Any) -> tuple[str, str]:
         """Return the names of two columns as the scan has them."""
@@ -697,12 +789,16 @@ class Scan:
 
         Average linkage on ``1 - correlation`` (SciPy).
         """
-        return clustered_columns(self.correlation)
+        return self._clustered(self._used)
+
+    def _clustered(self, columns: Integers) -> Integers:
+        return columns[clustered_order(self._square("correlation", columns))]
 
     def plot(self, *, ax: Axes | None = None, annotate: bool | None = None) -> Figure:
         """Draw a heat map of the columns that were used, clustered: HGR above the diagonal.
 
-        Below it is the monotone part, `rank_linear`, or |Pearson| of a scan that has no HGR.
+        Below it is the monotone part, `rank_linear`, or |Pearson| of a scan that has no HGR.  Of
+        more than 1,000 columns, it shows those of the first pairs.
 
         Args:
           ax: axes of matplotlib to draw into; default those of a figure of its own.
@@ -712,15 +808,14 @@ class Scan:
           ImportError: without matplotlib, naming the command that installs it.
         """
         from hgr_jax.plotting import plot_correlations
-        from hgr_jax.scanning.report import monotone_part
+        from hgr_jax.scanning.report import heat_map_columns, monotone_part
 
-        order = self.clustered()
-        part = np.ix_(order, order)
-        names = [self.names[i] for i in order]
+        columns = heat_map_columns(self)
+        names = [self.names[i] for i in columns]
         label = str(self.settings["measure"]).upper()
         below, label_below = monotone_part(self)
         title = f"{label} above, {label_below} below"
-        tables = self.correlation[part], below[part]
+        tables = self._square("correlation", columns), self._square(below, columns)
         return plot_correlations(*tables, names, title=title, ax=ax, annotate=annotate)
 
     def report(self, path: str | Path, *, title: str = "", by: str = "rank_excess") -> None:

@@ -5,10 +5,8 @@ from __future__ import annotations
 import dataclasses
 import functools
 from collections.abc import Callable
-from typing import Any
 
 import numpy as np
-from jax.typing import DTypeLike
 from numpy.typing import NDArray
 
 from hgr_jax._arrays import Floats, Integers
@@ -23,7 +21,7 @@ from hgr_jax.scanning.memory import MemoryTable
 from hgr_jax.scanning.pairs import skipped_columns
 from hgr_jax.scanning.rank_tests import RankResults, estimate_by_ranks
 from hgr_jax.scanning.request import Test
-from hgr_jax.scanning.result import Scan
+from hgr_jax.scanning.result import PairRows, Scan
 from hgr_jax.scanning.significance import SOURCES, Significance, test_pairs
 from hgr_jax.scanning.table import Table
 from hgr_jax.tables.columns import add_note
@@ -231,64 +229,50 @@ def _note_same_values(table: Table, values: Estimates, notes: dict[str, str]) ->
 
 
 def as_scan(examined: Examined, adjusted: Floats | None = None) -> Scan:
-    """Return estimates and tests as the matrices of a scan.
+    """Return estimates and tests as a scan.
 
     ``adjusted`` are the adjusted p-values ``(N,)``; default: adjusted for these pairs.
     """
     if adjusted is None:
         adjusted = adjust(examined.tests.pvalue, examined.table.request.fdr)
     table, values, of_ranks = examined.table, examined.values, examined.of_ranks
-    request, columns, pairs = table.request, table.columns, table.positions
-    tests, count = examined.tests, len(columns.names)
-    used = [i for i, name in enumerate(columns.names) if name not in examined.skipped]
-
-    def square(values: Any, diagonal: float, dtype: DTypeLike = np.float64) -> Any:
-        whole = np.full((count, count), 0 if dtype != np.float64 else np.nan, dtype)
-        whole[pairs[:, 0], pairs[:, 1]] = whole[pairs[:, 1], pairs[:, 0]] = values
-        whole[used, used] = diagonal
-        return whole
-
+    request, columns, tests = table.request, table.columns, examined.tests
     parameters = np.maximum(values.degrees.sum(axis=1) - 1, 1)
     corrected = corrected_on_host(values.value, examined.rows, parameters)
     if request.measure.kernels.ranked:
         corrected = np.asarray(values.value, np.float64)
     elif request.measure.name not in ("kb", "rank_kb"):
         corrected = np.full(len(corrected), np.nan)
-    degrees = np.zeros((count, count, 2), np.intp)
-    degrees[pairs[:, 0], pairs[:, 1]] = values.degrees
-    degrees[pairs[:, 1], pairs[:, 0]] = values.degrees[:, ::-1]
-    lag = None
-    if request.lags not in (None, (0,)):
-        lag = square(tests.lag, 0, np.intp)
-        lag[pairs[:, 1], pairs[:, 0]] *= -1
-    numeric = np.array(used, np.intp)[np.isin(used, columns.number_positions)]
-    pearson, spearman = (square(each.pearson, np.nan) for each in (values, of_ranks))
-    pearson[numeric, numeric] = spearman[numeric, numeric] = 1
+    rows = PairRows(
+        pairs=table.positions,
+        correlation=values.value,
+        rank_correlation=of_ranks.value,
+        pearson=values.pearson,
+        spearman=of_ranks.pearson,
+        rank_linear=of_ranks.linear,
+        pvalue=tests.pvalue,
+        adjusted_pvalue=adjusted,
+        corrected=corrected,
+        null_mean=tests.null_mean,
+        null_95=tests.null_95,
+        n_obs=values.rows,
+        degrees=values.degrees,
+        source=tests.source,
+        standard_error=values.error if request.errors else None,
+        lag=None if request.lags in (None, (0,)) else tests.lag,
+    )
     given = [columns.names[i] for i in table.given_positions]
     settings = request.settings(table.rows, str(table.features.x.dtype), given)
     if not table.complete:
         settings["sample_rows"] = columns.rows
+    skipped = [columns.names[i] in examined.skipped for i in columns.number_positions]
     return Scan(
         names=columns.names,
-        correlation=square(values.value, 1.0),
-        rank_correlation=square(of_ranks.value, 1.0),
-        pearson=pearson,
-        spearman=spearman,
-        rank_linear=square(of_ranks.linear, np.nan),
-        pvalue=square(tests.pvalue, np.nan),
-        adjusted_pvalue=square(adjusted, np.nan),
-        corrected=square(corrected, np.nan),
-        null_mean=square(tests.null_mean, np.nan),
-        null_95=square(tests.null_95, np.nan),
-        n_obs=square(values.rows, 0, np.intp),
-        degrees=degrees,
-        source=square(tests.source, 0, np.int8),
         skipped=examined.skipped,
         notes=examined.notes,
         settings=settings,
-        pairs=pairs,
-        standard_error=square(values.error, np.nan) if request.errors else None,
-        lag=lag,
+        _rows=rows,
+        _numbers=columns.number_positions[~np.array(skipped, bool)],
         _columns=columns,
         _weights=table.row_weights,
         _conditioning=(

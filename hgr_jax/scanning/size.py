@@ -1,38 +1,30 @@
 """How much memory a scan takes, and whether it is there.
 
-    bytes = 105 p^2 + (290 + 170 tested) N + (40, with missing values 80) n p
-            + 110 MB (with missing values 0.07 MB p more)
+    bytes = (500 + 170 tested) N + (40, with missing values 80) n p + 110 MB
 
-for N pairs of p columns and n rows: the matrices of the result, the pairs while they are estimated
-and tested, the columns, and the programs and buffers of all scans.  All but the first were measured
-on tables of 100 to 5,000 rows and 100 to 2,000 columns, and are right within a quarter where a scan
-takes 200 MB or more; with missing values and without tests it may take half of that.
+for N pairs of p columns and n rows: the pairs while they are estimated and tested (the result has
+121 bytes of a pair), the columns, and the programs and buffers of all scans.  These were measured
+on tables of 50 to 1,000 rows and 450 to 30,000 columns, and are right within a quarter where a scan
+takes 200 MB or more; a wide table with a target may take half of that.
 """
 
 from __future__ import annotations
 
-import contextlib
-import os
-import re
-from pathlib import Path
-
 import numpy as np
 
-from hgr_jax.scanning.pairs import PairSelection, used_positions
+from hgr_jax._limits import available_memory
+from hgr_jax.scanning.pairs import PairSelection
 from hgr_jax.scanning.request import Request
 from hgr_jax.tables.columns import Columns
 
-BYTES_OF_AN_ENTRY = 105
-"""Bytes of an entry of all the matrices of a `Scan`."""
-
-PAIR, TEST = 290, 170
+PAIR, TEST = 500, 170
 """Bytes of a pair while it is estimated, and while it is tested."""
 
 VALUE, VALUE_WITH_GAPS = 40, 80
 """Bytes of a value of the table, and of one of a table with missing values."""
 
-BASE, COLUMN_WITH_GAPS = 110_000_000, 70_000
-"""Bytes of a scan of any size, and of a column of a table with missing values."""
+BASE = 110_000_000
+"""Bytes of a scan of any size."""
 
 
 class TooLargeError(ValueError):
@@ -41,7 +33,7 @@ class TooLargeError(ValueError):
 
 def check_size(columns: Columns, selection: PairSelection, request: Request) -> None:
     """Raise a `TooLargeError`, with advice, if a scan takes more than the available memory."""
-    free, used = available_memory(), used_positions(columns)
+    free, used = available_memory(), columns.used
     if free is None:
         return
     pairs, count = selection.count(used), len(columns.names)
@@ -82,9 +74,8 @@ def check_size(columns: Columns, selection: PairSelection, request: Request) -> 
 
 def bytes_of_scan(columns: int, pairs: int, rows: int, *, tested: bool, has_gaps: bool) -> int:
     """Estimate the bytes of memory that a scan takes, beside its table."""
-    of_pairs = BYTES_OF_AN_ENTRY * columns**2 + (PAIR + TEST * tested) * pairs
     of_values = rows * columns * (VALUE_WITH_GAPS if has_gaps else VALUE)
-    return of_pairs + of_values + BASE + has_gaps * COLUMN_WITH_GAPS * columns
+    return (PAIR + TEST * tested) * pairs + of_values + BASE
 
 
 def _has_gaps(columns: Columns) -> bool:
@@ -93,21 +84,6 @@ def _has_gaps(columns: Columns) -> bool:
     return bool(np.isnan(numbers.min(initial=0.0))) or any(
         (category.codes < 0).any() for category in columns.categories
     )
-
-
-def available_memory() -> int | None:
-    """Return the bytes of free memory, at most a container's limit; None if unknown."""
-    limits = []
-    with contextlib.suppress(OSError):
-        free = re.search(r"MemAvailable:\s+(\d+) kB", Path("/proc/meminfo").read_text())
-        limits += [int(free[1]) * 1024] if free else []
-    for limit in ("memory.max", "memory/memory.limit_in_bytes"):  # of a container
-        with contextlib.suppress(OSError, ValueError):
-            limits.append(int(Path("/sys/fs/cgroup", limit).read_text()))
-    if not limits:
-        with contextlib.suppress(OSError, ValueError, AttributeError):
-            limits.append(os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE"))
-    return min(limits, default=None)
 
 
 def _gigabytes(count: int) -> str:

@@ -194,15 +194,21 @@ class PairSums(abc.ABC):
     Attributes:
       layout: layout of the columns.
       kernels: kernels of the first and second column of a pair.
-      shared: ``(u, u)``, number of rows that two patterns share.
       well_conditioned: ``(p,)``, mask of the numbers whose basis is well conditioned.
     """
 
     layout: Layout
     kernels: Kernels
-    shared: Integers
     well_conditioned: NDArray[np.bool_]
     errors: bool = False
+
+    @abc.abstractmethod
+    def shared_rows(self, pairs: Integers) -> Integers:
+        """Return the number of rows that ``pairs (N, 2)`` of columns share."""
+
+    def columns_of(self, tiles: tuple[int, int], pairs: Integers) -> tuple[Integers, Integers]:
+        """Return the columns of two tiles whose sums there are, of which ``pairs`` are."""
+        return self.layout.columns_of(tiles[0]), self.layout.columns_of(tiles[1])
 
     @abc.abstractmethod
     def tiles(self, left: Integers, right: Integers) -> Tiles:
@@ -245,16 +251,13 @@ class PairSums(abc.ABC):
         """
         layout = self.layout
         estimates = Estimates.none(len(pairs))
-        first, second = layout.patterns[pairs].T
-        estimates.rows[:] = self.shared[first, second]
+        estimates.rows[:] = self.shared_rows(pairs)
         ordered, flips = ordered_pairs(layout, pairs)
         left, right = layout.tiles[ordered].T
         count = 1 + int(right.max(initial=0))
         for tile_pair, chosen in groups(left * count + right):
-            left_tile, right_tile = divmod(tile_pair, count)
-            solver = _TileSolver(
-                self, layout.columns_of(left_tile), layout.columns_of(right_tile), blocks, rows
-            )
+            sides = self.columns_of(divmod(tile_pair, count), ordered[chosen])
+            solver = _TileSolver(self, *sides, blocks, rows)
             solver.solve(estimates, chosen, ordered[chosen], flips[chosen])
             progress(len(chosen))
         # The rows that two columns share may not represent either (all small values, say): bases

@@ -121,7 +121,7 @@ class ScanState:
           >>> one, other = empty.update(x[:1000]), empty.update(x[1000:])
           >>> found = one.merge(other).result()
           >>> print(f"{found.correlation[0, 1]:.2f} {found.n_obs[0, 1]}")
-          0.90 3000
+          0.93 3000
         """
         table = null_missing_texts(as_arrow(sample))
         if not table.num_rows:

@@ -21,6 +21,7 @@ import functools
 import os
 from collections.abc import Callable, Mapping
 from itertools import combinations_with_replacement
+from typing import Any
 
 import jax.numpy as jnp
 import numpy as np
@@ -30,7 +31,7 @@ from numpy.typing import NDArray
 from hgr_jax._arrays import Floats, Integers
 from hgr_jax._threads import can_limit_blas, in_threads
 from hgr_jax.core.rows import jitted
-from hgr_jax.scanning.features import Kernels, RowFunctions
+from hgr_jax.scanning.features import Kernels, RowFunctions, groups
 
 
 @dataclasses.dataclass(frozen=True)
@@ -542,10 +543,28 @@ def shared_weights(
     ``present (n, u)`` is the mask of the rows of all patterns.
     """
     powers = None if weights is None else np.asarray(weights, np.float64) ** power
+    # float32 counts the rows of a block exactly.
+    dtype: np.dtype[Any] = np.dtype(np.float32 if powers is None else np.float64)
 
     def block(rows: slice) -> Floats:
-        masks = np.ascontiguousarray(present[rows, left].T, np.float64)
+        masks: Floats = np.ascontiguousarray(present[rows, left].T, dtype)
         weighted = masks if powers is None else masks * powers[rows]
-        return weighted @ present[rows, right].astype(np.float64)
+        return weighted @ present[rows, right].astype(dtype)
 
     return sum_in_blocks(block, len(present), len(left) + len(right))
+
+
+PATTERNS_AT_ONCE = 512
+"""Number of patterns on each side whose shared rows are counted at a time."""
+
+
+def shared_by_pairs(
+    present: NDArray[np.bool_], weights: Floats | None, pairs: Integers, power: int = 1
+) -> Floats:
+    """Return `shared_weights` of ``pairs (N, 2)`` of patterns alone, ``(N,)``."""
+    sums = np.empty(len(pairs))
+    tiles = pairs // PATTERNS_AT_ONCE
+    for _, part in groups(tiles[:, 0] * present.shape[1] + tiles[:, 1]):
+        (left, i), (right, j) = (np.unique(side, return_inverse=True) for side in pairs[part].T)
+        sums[part] = shared_weights(present, weights, left, right, power)[i, j]
+    return sums

@@ -15,6 +15,7 @@ From top to bottom:
 * `delimited`: the cells of text files;
 * `dialects`: how a text file separates values;
 * `layouts`: the names and the rows among the lines of a file or sheet;
+* `frames`: data frames that are made of columns and of matrices;
 * `columns`: columns of any kind; a table as a scan reads it;
 * `levels`: categories, the only encoder of them, and why a column is left out;
 * `reading`: every option of readers;

@@ -19,6 +19,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from hgr_jax._checks import check_indexes
 from hgr_jax.tables.date_texts import ISO_DATE, as_digits, as_month
 from hgr_jax.tables.delimited import arrow
 from hgr_jax.tables.faults import TableError, printable
@@ -342,6 +343,7 @@ def as_arrow(table: Any) -> Any:
         if isinstance(table, pa.RecordBatch):
             return pa.Table.from_batches([table])
         if isinstance(table, Mapping):
+            check_indexes(table=table)
             arrays = {str(name): np.asarray(values) for name, values in table.items()}
             return pa.table({n: pa.array(x, from_pandas=True) for n, x in arrays.items()})
         if type(table).__module__.startswith("pandas"):

@@ -9,6 +9,7 @@ from __future__ import annotations
 import dataclasses
 import datetime
 import decimal
+import itertools
 import numbers
 from collections.abc import Callable, Collection, Mapping, Sequence
 from typing import Any, NamedTuple
@@ -18,7 +19,7 @@ import jax.numpy as jnp
 import numpy as np
 from numpy.typing import NDArray
 
-from hgr_jax._checks import check_count
+from hgr_jax._checks import check_count, check_indexes
 from hgr_jax._optional import require
 from hgr_jax._texts import first_names, grouped
 from hgr_jax.tables.faults import TableError, check_names
@@ -153,6 +154,15 @@ def name_columns(
         if unique != name and told:
             notes[unique] = f"another column is called {name!r} too" if name else "it has no name"
     return names, notes
+
+
+def labels_of(given: Any, names: Sequence[str]) -> Any:
+    """Return the labels of `Columns` from the names as given; a renamed column has its new one."""
+    kept = [str(label) == name for label, name in zip(given, names, strict=True)]
+    if all(kept) and hasattr(given, "equals"):
+        return given
+    labels = [label if keep else name for label, name, keep in zip(given, names, kept, strict=True)]
+    return object_array(labels)
 
 
 def add_note(notes: dict[str, str], name: str, note: str) -> None:
@@ -380,13 +390,16 @@ def _as_float(value: Any) -> float:
         return np.inf if value > 0 else -np.inf
 
 
-def as_frame(table: Any) -> tuple[Any, list[Any]]:
-    """Wrap a data frame in narwhals; return the names of its columns too, which may repeat."""
+def as_frame(table: Any) -> tuple[Any, Any]:
+    """Wrap a data frame in narwhals; return the names of its columns too, which may repeat.
+
+    Those of pandas are its index.
+    """
     narwhals = require("narwhals.stable.v2")
     dependencies = narwhals.dependencies
     if dependencies.is_pandas_like_dataframe(table) and not table.columns.is_unique:
         frame = narwhals.from_native(table.set_axis(range(table.shape[1]), axis=1))
-        return frame, list(table.columns)
+        return frame, table.columns
     if dependencies.is_pyarrow_table(table) and len(set(table.column_names)) < table.num_columns:
         renamed = table.rename_columns([str(i) for i in range(table.num_columns)])
         return narwhals.from_native(renamed), list(table.column_names)
@@ -398,7 +411,7 @@ def as_frame(table: Any) -> tuple[Any, list[Any]]:
             f" (pandas, polars, pyarrow); got {type(table).__name__}."
         ) from error
     if dependencies.is_pandas_like_dataframe(table):
-        return frame, list(table.columns)  # of any type; None has no name
+        return frame, table.columns  # of any type; None has no name
     return frame, list(frame.columns)
 
 
@@ -491,6 +504,8 @@ class Columns:
       notes: notes on columns that are used with a change, by name.
       frame: the narwhals frame of the table, or None.
       dates: the first dates of columns of dates, in seconds since 1970 (UTC), by name.
+      labels: the names as the table has them, of any type: an index of pandas, or an array of
+        objects; None where they are ``names``.
     """
 
     names: tuple[str, ...]
@@ -502,11 +517,41 @@ class Columns:
     notes: dict[str, str]
     frame: Any = None
     dates: Mapping[str, float] = dataclasses.field(default_factory=dict)
+    labels: Any = None
 
     @property
     def rows(self) -> int:
         """The number of rows."""
         return self.numbers.shape[0]
+
+    @property
+    def used(self) -> NDArray[np.intp]:
+        """The positions of the columns that are not skipped, rising."""
+        return np.sort(np.concatenate([self.number_positions, self.category_positions]))
+
+    def take(self, positions: NDArray[np.intp]) -> Columns:
+        """Return the columns at some positions, which rise."""
+        numbers = np.isin(self.number_positions, positions)
+        categories = np.isin(self.category_positions, positions)
+        names = tuple(self.names[i] for i in positions)
+        return dataclasses.replace(
+            self,
+            names=names,
+            numbers=np.asarray(self.numbers)[:, numbers],
+            number_positions=np.searchsorted(positions, self.number_positions[numbers]),
+            categories=tuple(itertools.compress(self.categories, categories)),
+            category_positions=np.searchsorted(positions, self.category_positions[categories]),
+            notes={name: self.notes[name] for name in names if name in self.notes},
+            dates={name: self.dates[name] for name in names if name in self.dates},
+            labels=None if self.labels is None else self.labels[positions],
+        )
+
+    def labels_at(self, positions: NDArray[np.intp]) -> Any:
+        """Return the labels of some columns, as pandas takes them for an index."""
+        if self.labels is None:
+            return [self.names[i] for i in positions]
+        chosen = self.labels[positions]
+        return chosen.tolist() if isinstance(chosen, np.ndarray) else chosen
 
 
 def as_columns(
@@ -558,7 +603,8 @@ def as_columns(
                 f"names must be {table.shape[1]}, one for each column; got {len(names)}."
             )
         if not categories and not integers_up_to and table.dtype in (np.float32, np.float64):
-            return _columns_of_matrix(names, table, builder.notes)
+            columns = _columns_of_matrix(names, table, builder.notes)
+            return dataclasses.replace(columns, labels=labels_of(given_names, names))
         series: list[Any] = list(np.asarray(table).T)
     else:
         if isinstance(table, Frame):
@@ -567,7 +613,8 @@ def as_columns(
             series += [Unusable(reason) for reason in table.skipped.values()]
             builder.notes |= table.notes
         elif isinstance(table, Mapping):
-            given_names = [str(name) for name in table]
+            check_indexes(table=table)
+            given_names = list(table)
             series = [_from_values(name, values) for name, values in table.items()]
             _check_rows(given_names, series)
             rows = len(series[0]) if series else 0
@@ -589,7 +636,8 @@ def as_columns(
         raise ValueError(f"categories name no column of the table: {sorted(unknown)}.")
     for name, column in zip(names, series, strict=True):
         builder.add(name, column, as_category=name in categories)
-    return builder.columns(tuple(names), rows, frame)
+    columns = builder.columns(tuple(names), rows, frame)
+    return dataclasses.replace(columns, labels=labels_of(given_names, names))
 
 
 def _encode_frame_column(values: NDArray[Any]) -> NDArray[Any] | Category:
@@ -600,7 +648,7 @@ def _encode_frame_column(values: NDArray[Any]) -> NDArray[Any] | Category:
     return encode_texts(values[~missing], missing)
 
 
-def _check_rows(names: list[str], columns: list[NDArray[Any]]) -> None:
+def _check_rows(names: list[Any], columns: list[NDArray[Any]]) -> None:
     if len({len(column) for column in columns}) > 1:
         pairs = zip(names[:5], columns, strict=False)
         shown = ", ".join(f"{name!r}: {len(column)}" for name, column in pairs)

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from hgr_jax._arrays import Floats
+from hgr_jax._arrays import Floats, Integers
 
 ROUNDING_PIVOT = 1e-13
 """Largest pivot of a correlation matrix that counts as rounding."""
@@ -253,3 +253,15 @@ def _top_eigenvalues_of_three(s: Floats) -> Floats:
     determinant = a * (b * c - f * f) - d * (d * c - e * f) + e * (d * f - b * e)
     cosine = np.clip(determinant / np.where(size > 0, 2 * size**3, 1), -1, 1)
     return np.asarray(mean + 2 * size * np.cos(np.arccos(cosine) / 3))
+
+
+def clustered_order(correlation: Floats) -> Integers:
+    """Return the order in which similar columns of a matrix ``(c, c)`` are side by side."""
+    if len(correlation) < 3:
+        return np.arange(len(correlation))
+    from scipy.cluster import hierarchy  # loads SciPy's optimisers
+
+    apart = 1 - np.nan_to_num(correlation)
+    first, second = np.triu_indices(len(apart), 1)
+    tree = hierarchy.linkage(np.maximum(apart[first, second], 0), "average")
+    return np.asarray(hierarchy.leaves_list(tree), np.intp)
