@@ -40,7 +40,6 @@ from hgr_jax.core.host.ranks import (
     in_order,
     is_reliable,
     leading,
-    likeness,
     neighbours_in,
     ranked_columns,
 )
@@ -118,6 +117,9 @@ def above_diagonal(log_p: Floats) -> Floats:
     """Return a square matrix with NaN on and below its diagonal."""
     return np.where(np.tri(len(log_p), dtype=bool), np.nan, log_p)
 
+
+COMPARED_NUMBERS = 2**23
+"""Number of rows of all columns whose first functions are in memory to compare neighbours."""
 
 TILE = 128
 """Number of columns on each side whose products are taken at a time."""
@@ -254,17 +256,30 @@ def likeness_of_neighbours(
     And their standard errors, ``(2, 2, 3, N)``: mean and error, by the side that orders, of the
     first three functions of the other.
     """
-    lookup = _Lookup.of(columns, np.arange(len(columns)), np.dtype(np.float32))
-    table = np.ascontiguousarray(lookup.table[:, :THIN])
     found = np.empty((2, 2, THIN, len(pairs)))
-    for side in (0, 1):
-        for column, part in groups(pairs[:, side]):
-            others, at = np.unique(pairs[part, 1 - side], return_inverse=True)
-            f, g = (
-                table.take(lookup.codes[rows][:, others], axis=0) for rows in neighbours[column]
-            )
-            for kind, each in enumerate(likeness(np.moveaxis(f, 0, -1), np.moveaxis(g, 0, -1))):
-                found[kind, side][:, part] = each[at].T
+    width = max(1, COMPARED_NUMBERS // len(columns[0].codes))
+    for start in range(0, len(columns), width):
+        part = columns[start : start + width]
+        few = np.zeros((len(part[0].codes), len(part), THIN), np.float32)
+        for place, column in enumerate(part):
+            f = column.functions(THIN)
+            few[:, place, : len(f)] = f.T
+        for side in (0, 1):
+            others = pairs[:, 1 - side] - start
+            inside = np.flatnonzero((others >= 0) & (others < len(part)))
+            for column, group in groups(pairs[inside, side]):
+                places = inside[group]
+                one, other = neighbours[column]
+                if 4 * len(group) > len(part):
+                    f, g, at = few[one], few[other], others[places]
+                else:
+                    chosen, at = np.unique(others[places], return_inverse=True)
+                    f, g = (few[rows[:, None], chosen] for rows in (one, other))
+                products = f * g
+                mean = products.mean(axis=0)
+                square = np.einsum("rcf,rcf->cf", products, products) / len(products)
+                error = np.sqrt(np.maximum(square - mean**2, 0) / len(products))
+                found[0, side][:, places], found[1, side][:, places] = mean[at].T, error[at].T
     return found
 
 
@@ -638,19 +653,22 @@ class _ByRanks:
         @functools.lru_cache(maxsize=max(2, CACHED_FUNCTIONS // count))
         def seen(column: int) -> tuple[RankedColumn, RankOrder, Floats]:
             ranked = RankedColumn.of_codes(self._codes_of(column)[rows], weights)
-            f = ranked.wide_functions(effective, weights).astype(self.in_ranks.x.dtype)
+            f = ranked.wide_functions(effective, weights, self.in_ranks.x.dtype)
             return ranked, self._order(column, present), f
 
         numbers = (True, True)
         for place in group[np.lexsort(self.pairs[group].T[::-1])]:
             columns, orders, functions = zip(*map(seen, self.pairs[place].tolist()), strict=True)
-            shares = orders[0].shares.astype(functions[0].dtype)
-            m = ((functions[0] * shares) @ functions[1].T).astype(np.float64)
+            if weights is None:
+                m = functions[0].T @ functions[1] / np.float64(count)
+            else:
+                shares = orders[0].shares[:, None].astype(functions[0].dtype)
+                m = ((functions[0] * shares).T @ functions[1]).astype(np.float64)
             sizes = np.array([[size] for size in m.shape])
             long = [
                 long_blocks(
                     orders[side],
-                    functions[1 - side][:THIN, None].astype(np.float64),
+                    functions[1 - side][:, :THIN].T[:, None].astype(np.float64),
                     sizes[side],
                     sizes[1 - side],
                     effective,

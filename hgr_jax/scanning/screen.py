@@ -21,7 +21,13 @@ from jax import Array, lax
 from scipy import special
 
 from hgr_jax._arrays import Floats, Integers
-from hgr_jax.core.host.ranks import BLOCKS, MOST_FUNCTIONS, RankedColumn, untied
+from hgr_jax.core.host.ranks import (
+    BLOCKS,
+    MOST_FUNCTIONS,
+    RankedColumn,
+    function_count,
+    untied,
+)
 from hgr_jax.core.ranks import OF_FEW
 from hgr_jax.core.rows import jitted
 from hgr_jax.inference.rank_law import LARGEST_PVALUE, MIN_TABULATED_ROWS, log_probability
@@ -125,7 +131,7 @@ def as_float32(column: RankedColumn) -> RankedColumn:
 
 @functools.lru_cache(maxsize=2)
 def _untied(rows: int) -> Floats:
-    return untied(rows).astype(np.float32)
+    return untied(rows, function_count(rows)).astype(np.float32)
 
 
 def laws_by_counts(counts: Integers) -> tuple[Integers, list[tuple[int, int]]]:

@@ -350,7 +350,7 @@ class HGREstimate:
         sides = []
         for column, functions in zip(self.columns, self.pair.sides, strict=True):
             sides.append(
-                functions if column is None else column.wide_functions(self.rows, self.weights)
+                functions if column is None else column.wide_functions(self.rows, self.weights).T
             )
         return PolynomialPair.of(sides, self.pair.shares)
 

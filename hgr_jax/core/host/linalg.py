@@ -22,6 +22,14 @@ FUNCTIONS_AT_ONCE = 64
 """Number of functions that are made orthonormal together."""
 
 
+MAX_SIDE_BY_ROOTS, MIN_BLOCKS_BY_ROOTS = 12, 32
+"""Largest smaller side of blocks whose top value is found as a root of a polynomial, not by LAPACK,
+and smallest number of such blocks."""
+
+MAX_STEPS = 80
+"""Largest number of steps of Laguerre's iteration."""
+
+
 def product(left: Floats, right: Floats) -> Floats:
     """Return the matrix products of ``(r, t, N)`` and ``(t, s, N)``."""
     total = np.zeros((len(left), *right.shape[1:]))
@@ -216,29 +224,58 @@ def top_singular_values(m: Floats) -> Floats:
     """Return the largest singular value of every block of ``m (r, s, N)``, ``(N,)``."""
     if len(m) > m.shape[1]:
         m = m.swapaxes(0, 1)
-    blocks = np.moveaxis(m.astype(np.float64, copy=False), -1, 0)
-    return np.sqrt(top_eigenvalues(np.moveaxis(blocks @ blocks.swapaxes(1, 2), 0, -1)))
+    size, _, count = m.shape
+    if not size or not count:
+        return np.zeros(count)
+    if size > MAX_SIDE_BY_ROOTS or (size > 3 and count < MIN_BLOCKS_BY_ROOTS):
+        finite = np.isfinite(m).all(axis=(0, 1))
+        blocks = np.moveaxis(np.where(finite, m, 0).astype(np.float64), -1, 0)
+        squares = np.linalg.eigvalsh(blocks @ blocks.swapaxes(1, 2))[:, -1]
+        return np.where(finite, np.sqrt(np.maximum(squares, 0)), np.nan)
+    tops = np.empty(count)
+    # The arrays of a part fit in a core's cache.
+    at_once = max(64, 2**16 // size**2)
+    for start in range(0, count, at_once):
+        part = m[..., start : start + at_once].astype(np.float64, copy=False)
+        gram = np.empty((size, size, part.shape[2]))
+        for a in range(size):
+            gram[a, a:] = np.einsum("sn,bsn->bn", part[a], part[a:])
+            gram[a:, a] = gram[a, a:]
+        tops[start : start + at_once] = np.sqrt(top_eigenvalues(gram))
+    return tops
 
 
 def top_eigenvalues(s: Floats) -> Floats:
     """Return the largest eigenvalue of symmetric, positive semidefinite ``s (d, d, N)``, ``(N,)``.
 
-    NaN where ``s`` is not finite.
+    Householder's reflections make the matrix tridiagonal; Laguerre's iteration from above finds the
+    largest root of its characteristic polynomial, never passes it, and converges cubically to a
+    simple root.  ``s`` is overwritten.
+
+    Source: Parlett, "The Symmetric Eigenvalue Problem" (1980), sections 7.4 and 7.5; Wilkinson,
+    "The Algebraic Eigenvalue Problem" (1965), 7.34, on Laguerre's method.
     """
     size = len(s)
-    if not size:
-        return np.zeros(s.shape[2])
-    finite = np.isfinite(s).all(axis=(0, 1))
-    s = np.where(finite, s, 0)
+    each = np.arange(size)
+    scale = s[each, each].sum(axis=0)
+    unknown = ~np.isfinite(scale)
+    empty = unknown | (scale <= 1e-290)
+    s /= np.where(empty, 1, scale)
     if size == 1:
-        value = s[0, 0]
-    elif size == 2:
-        value = (s[0, 0] + s[1, 1]) / 2 + np.hypot((s[0, 0] - s[1, 1]) / 2, s[0, 1])
-    elif size == 3:
+        return np.where(unknown, np.nan, np.where(empty, 0, s[0, 0] * scale))
+    if empty.any():
+        s[..., empty] = 0
+    if size == 3:
         value = _top_eigenvalues_of_three(s)
-    else:
-        value = np.linalg.eigvalsh(np.moveaxis(s, -1, 0))[:, -1]
-    return np.where(finite, np.maximum(value, 0), np.nan)
+        return np.where(unknown, np.nan, np.where(empty, 0, value * np.where(empty, 1, scale)))
+    diagonal, squares = _tridiagonal(s)
+    mean = diagonal.sum(axis=0) / size
+    spread = ((diagonal - mean) ** 2).sum(axis=0) + 2 * squares.sum(axis=0)
+    # The step of Laguerre's iteration from infinity.
+    value = mean + np.sqrt((size - 1) / size * spread)
+    if size > 2:
+        _descend(value, diagonal, squares)
+    return np.where(unknown, np.nan, np.where(empty, 0, value * np.where(empty, 1, scale)))
 
 
 def _top_eigenvalues_of_three(s: Floats) -> Floats:
@@ -253,6 +290,60 @@ def _top_eigenvalues_of_three(s: Floats) -> Floats:
     determinant = a * (b * c - f * f) - d * (d * c - e * f) + e * (d * f - b * e)
     cosine = np.clip(determinant / np.where(size > 0, 2 * size**3, 1), -1, 1)
     return np.asarray(mean + 2 * size * np.cos(np.arccos(cosine) / 3))
+
+
+def _tridiagonal(s: Floats) -> tuple[NDArray[Any], NDArray[Any]]:
+    """Return the diagonal ``(d, N)`` and squared off-diagonal ``(d - 1, N)`` of a reflected s."""
+    size, _, count = s.shape
+    squares = np.empty((size - 1, count))
+    for k in range(size - 2):
+        v = s[k + 1 :, k].copy()
+        squares[k] = np.einsum("in,in->n", v, v)
+        v[0] += np.copysign(np.sqrt(squares[k]), v[0])
+        length = np.einsum("in,in->n", v, v)
+        factor = 2 / np.where(length > 0, length, 1)
+        left = s[k + 1 :, k + 1 :]
+        image = np.einsum("ijn,jn->in", left, v) * factor
+        image -= (factor / 2 * np.einsum("in,in->n", image, v)) * v
+        for i in range(len(v)):
+            left[i] -= v[i] * image
+            left[i] -= image[i] * v
+    squares[-1] = s[-1, -2] ** 2
+    return s[np.arange(size), np.arange(size)], squares
+
+
+def _descend(value: Floats, diagonal: NDArray[Any], squares: Floats) -> None:
+    """Lower upper bounds ``(N,)`` of the largest roots to these, in place, by Laguerre's method."""
+    size = len(diagonal)
+    tolerance = 2 * size * np.finfo(np.float64).eps
+    active = np.arange(len(value))
+    for _ in range(MAX_STEPS):
+        x = value[active]
+        # q is a pivot of x - T: all are positive above the largest root.  First and second
+        # derivatives with it, over q.
+        q = x - diagonal[0]
+        above = q > 0
+        q = np.where(above, q, 1)
+        first, second = 1 / q, np.zeros_like(q)
+        slope, bend = first.copy(), first * first
+        for k in range(1, size):
+            share = squares[k - 1] / q
+            moved, curved = share * first, share * (second - 2 * first * first)
+            q = x - diagonal[k] - share
+            above &= q > 0
+            q = np.where(above, q, 1)
+            inverse = 1 / q
+            first, second = (1 + moved) * inverse, curved * inverse
+            slope += first
+            bend += first * first - second
+        root = np.sqrt(np.maximum((size - 1) * (size * bend - slope * slope), 0))
+        step = np.where(above, size / (slope + root), 0)
+        value[active] = x - step
+        moving = np.flatnonzero(step > tolerance * x)
+        if not len(moving):
+            return
+        if len(moving) < len(active):
+            active, diagonal, squares = active[moving], diagonal[:, moving], squares[:, moving]
 
 
 def clustered_order(correlation: Floats) -> Integers:

@@ -151,7 +151,10 @@ class RankedColumn:
         They are orthonormal on the rows.  Functions that earlier ones nearly determine are left
         out: whose residual variance is at most ``1 / sqrt(n)`` of the largest variance.
         """
-        return untied(len(self.codes)) if self.of_levels is None else self.of_levels[1]
+        if self.of_levels is not None:
+            return self.of_levels[1]
+        rows = len(self.codes)
+        return untied(rows, function_count(rows))
 
     def in_cells(self) -> RankedColumn:
         """Round untied ranks of more than `MANY_ROWS` rows to as many, which share one table.
@@ -195,26 +198,33 @@ class RankedColumn:
 
     def _of_untied(self, count: int) -> Floats:
         rows = len(self.codes)
+        if rows <= MANY_ROWS:
+            return untied(rows, count).take(self.codes, axis=1)
         f = rank_functions((self.codes + 1) / (2 * rows), count)
         mean, maps = _maps_of_untied(min(rows, MANY_ROWS), count)
         f -= mean
         return np.asarray(maps @ f)
 
-    def wide_functions(self, rows: float, weights: Floats | None) -> Floats:
-        """Return the functions of every row in the second look of an estimate, ``(d, n)``.
+    def wide_functions(
+        self, rows: float, weights: Floats | None, dtype: npt.DTypeLike = np.float64
+    ) -> Floats:
+        """Return the functions of every row in the last look of an estimate, ``(n, d)``.
 
         The first are those of `functions`.  ``rows`` is the effective number of rows, ``weights``
         are those of the column.
         """
         most = min(function_count(int(rows), WIDEST), int(largest_size(np.float64(rows))))
         if self.of_levels is None:
-            return self._of_untied(most)
+            if len(self.codes) > MANY_ROWS:
+                return self._of_untied(most).T.astype(dtype)
+            return _untied_by_level(len(self.codes), most, np.dtype(dtype)).take(self.codes, axis=0)
         w = np.ones(len(self.codes)) if weights is None else weights
         rank, share = ranks_of_levels(self.codes, w)
         points = (rank[None] + 1) / 2
         tables, order, kept = _orthonormal(points, share[None], np.array([rows]), WIDEST)
         count = np.searchsorted(order[: min(int(kept[0]), most), 0], most)
-        return np.asarray(tables[:count, 0].take(self.codes, axis=1))
+        by_level = np.ascontiguousarray(tables[:count, 0].T, dtype)
+        return by_level.take(self.codes, axis=0)
 
 
 def ranked_columns(
@@ -325,13 +335,21 @@ def function_count(rows: int, most: int = MOST_FUNCTIONS) -> int:
     return min(most, max(rows // RANKS_PER_FUNCTION, 1))
 
 
-@functools.lru_cache(maxsize=16)
-def untied(rows: int) -> Floats:
-    """Return orthonormal functions ``(d, 2 rows - 1)`` at and between untied ranks."""
-    table = rank_functions((np.arange(2 * rows - 1) + 1) / (2 * rows), function_count(rows))
-    mean, maps = _maps_of_untied(min(rows, MANY_ROWS), len(table))
+@functools.lru_cache(maxsize=8)
+def untied(rows: int, count: int) -> Floats:
+    """Return orthonormal functions ``(count, 2 rows - 1)`` at and between untied ranks."""
+    table = rank_functions((np.arange(2 * rows - 1) + 1) / (2 * rows), count)
+    mean, maps = _maps_of_untied(min(rows, MANY_ROWS), count)
     table -= mean
     table = maps @ table
+    table.flags.writeable = False
+    return table
+
+
+@functools.lru_cache(maxsize=4)
+def _untied_by_level(rows: int, count: int, dtype: np.dtype) -> Floats:
+    """Return `untied` by level, ``(2 rows - 1, count)``: many functions of a row lie together."""
+    table = np.ascontiguousarray(untied(rows, count).T, dtype)
     table.flags.writeable = False
     return table
 
@@ -382,7 +400,7 @@ def maps_to_orthonormal(covariance: Floats, rows: Floats) -> tuple[Floats, Integ
 @functools.cache
 def _largest_squares() -> Floats:
     """Return the largest sum of squares of the first functions of untied ranks, ``(32,)``."""
-    return np.max(np.cumsum(untied(MANY_ROWS) ** 2, axis=0), axis=1)
+    return np.max(np.cumsum(untied(MANY_ROWS, MOST_FUNCTIONS) ** 2, axis=0), axis=1)
 
 
 def reliable_functions(f: Floats, rows: float, heaviest: Floats) -> tuple[int, float]:
