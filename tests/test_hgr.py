@@ -125,7 +125,8 @@ def reference(a: np.ndarray, b: np.ndarray, weights: np.ndarray | None = None) -
     def estimate(look: int) -> tuple[float, bool]:
         found, edges = blocks(look)
         value, weights = average(found, n)
-        return value, sum(w for size, w in weights.items() if size in edges) > 0.03
+        edge = sum(w for size, w in weights.items() if size in edges)
+        return value, edge > (0.03, 0.3, 1)[look]
 
     value, again = estimate(0)
     if not any(is_number and len(f) > 8 for f, is_number in zip(firsts, number, strict=True)):
@@ -159,7 +160,7 @@ def alike_beyond(columns: Any, sides: Any, m: np.ndarray, n: float) -> bool:
             continue
         of_number, last = other.dtype.kind != "U", len(x) - 1
         order = np.argsort(x, kind="stable")
-        places = np.arange(min(last, 512)) * last // min(last, 512)
+        places = np.arange(min(last, 256)) * last // min(last, 256)
         for i, each in enumerate(g[:3] if of_number else g):
             count = min((32 if i == 0 else 16) if of_number else 8, len(f))
             explained = (np.sum(moments[:count, i] ** 2) - count / n) / (1 - count / n)
@@ -180,7 +181,7 @@ def long_moments(
     weight = np.bincount(codes, share)
     sums = np.array([np.bincount(codes, share * each) for each in g])
     edges, below = np.r_[0, np.cumsum(weight)], np.c_[np.zeros(len(g)), np.cumsum(sums, axis=1)]
-    ends = np.linspace(0, 1, min(len(x), 4096) + 1)
+    ends = np.linspace(0, 1, min(2 ** int(np.ceil(np.log2(len(x)))), 4096) + 1)
     cells = np.diff([np.interp(ends, edges, each) for each in below], axis=1)
     found = []
     for size in (round(2 ** (i / 4)) for i in range(17, 37)):

@@ -59,17 +59,18 @@ STRONG_SCORE = 20.0
 INDEPENDENCE = -1.0
 """Score of independence; that of one function of each variable is the statistic less 4."""
 
-LOOK_AGAIN_ABOVE = 0.03
-"""Look at larger blocks if the largest ones of a look have more than this of the weight."""
+LOOK_AGAIN_ABOVE = (0.03, 0.3)
+"""Look at larger blocks if the largest ones of the first and of the second look have more than this
+of the weight."""
 
-NEIGHBOURS = 512
+NEIGHBOURS = 256
 """Number of neighbouring rows, in the order of one variable, that are compared first."""
 
 MUCH_ALIKE = 3.0
 """Standard errors by which neighbours are more alike than the first look explains, to take the last
 look."""
 
-CELLS = 4096
+MOST_CELLS = 4096
 """Largest number of cells of equal share in which functions are summed before their cosines."""
 
 
@@ -182,6 +183,11 @@ def largest_size(rows: Any) -> Any:
     return size
 
 
+def cell_count(rows: int) -> int:
+    """Return the number of cells for a number of rows: a power of two, whose transform is fast."""
+    return min(MOST_CELLS, 1 << (rows - 1).bit_length())
+
+
 def cosine_moments(cells: Any, most: int) -> tuple[Any, Any]:
     """Return moments ``(..., most)`` of a function with ``sqrt(2) cos(pi j u)`` and the sine.
 
@@ -275,14 +281,11 @@ def average_of_blocks(squares: Any, h: Any, k: Any, rows: Any) -> Average:
     return Average(value, squares, values, best, place, weights, (h, k), dependence)
 
 
-def look_again(average: Average, blocks: Blocks) -> Any:
-    """Return where the largest blocks of a look have a say.
-
-    ``blocks`` are those of the look.
-    """
+def look_again(average: Average, blocks: Blocks, look: int) -> Any:
+    """Return where the largest ``blocks`` of a look, from 0, have a say."""
     xp = average.weights.__array_namespace__()
     edge = xp.reshape(xp.asarray(blocks.at_edge), (-1, *[1] * (average.weights.ndim - 1)))
-    return xp.sum(xp.where(edge, average.weights, 0.0), axis=0) > LOOK_AGAIN_ABOVE
+    return xp.sum(xp.where(edge, average.weights, 0.0), axis=0) > LOOK_AGAIN_ABOVE[look]
 
 
 def first_of_its_sizes(h: Any, k: Any) -> Any:

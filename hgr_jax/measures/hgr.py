@@ -40,7 +40,6 @@ from hgr_jax.core.host.ranks import effective_row_count
 from hgr_jax.core.linalg import half_lower, matmul
 from hgr_jax.core.numerics import safe_divide
 from hgr_jax.core.ranks import (
-    CELLS,
     LEAST_ROWS,
     NEIGHBOURS,
     OF_BOTH,
@@ -51,6 +50,7 @@ from hgr_jax.core.ranks import (
     Blocks,
     alike_beyond,
     average_of_blocks,
+    cell_count,
     cosine_moments,
     largest_size,
     long_sizes,
@@ -294,7 +294,7 @@ class _Order(NamedTuple):
     def cells(self, mass: Array) -> Array:
         """Return sums of ``mass (m, n)`` in cells of equal share; ties spread over their range."""
         count = len(self.order)
-        cells = min(count, CELLS)
+        cells = cell_count(count)
         ends = np.arange(cells + 1, dtype=mass.dtype) / cells
         place = jnp.searchsorted(self.edges, ends, side="right").clip(1, count) - 1
         first, last = self.below[place], self.up_to[place]
@@ -367,10 +367,10 @@ def _estimate(one: _Side, other: _Side, shares: Array, rows: Array) -> Array:
         return jnp.minimum(h, counts[0]), jnp.minimum(k, counts[1])
 
     looks = []
-    for look in (Blocks.first(most), small):
-        some = of_small[np.array(small.places(look))]
-        average = average_of_blocks(some, *sizes_in(look, moments.in_first), rows)
-        looks.append((average.value, look_again(average, look)))
+    for look, some in enumerate((Blocks.first(most), small)):
+        of_some = of_small[np.array(small.places(some))]
+        average = average_of_blocks(of_some, *sizes_in(some, moments.in_first), rows)
+        looks.append((average.value, look_again(average, some, look)))
     alike, parts = jnp.zeros((), bool), [(squares, *sizes_in(blocks, available))]
     for side, (ordered, g) in enumerate(zip((one, other), reversed(moments.few), strict=True)):
         of_side, of_other = available[side], available[1 - side]

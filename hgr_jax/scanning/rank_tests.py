@@ -25,6 +25,7 @@ from hgr_jax._arrays import Floats, Integers
 from hgr_jax.core.host.estimates import (
     LAST_LOOK,
     HGREstimate,
+    LongBlocks,
     average_of_moments,
     blocks_of,
     explained_by_first,
@@ -34,6 +35,7 @@ from hgr_jax.core.host.estimates import (
 from hgr_jax.core.host.ranks import (
     BLOCKS,
     MOST_FUNCTIONS,
+    WIDEST,
     RankedColumn,
     RankOrder,
     codes_of,
@@ -126,6 +128,12 @@ TILE = 128
 
 MOMENTS_AT_ONCE = 2**9
 """Number of pairs whose moments are yielded at a time."""
+
+LAST_AT_ONCE = 64
+"""Number of pairs whose last look is taken together."""
+
+ORDERED_AT_ONCE = 16
+"""Number of columns whose functions are put in the order of another one together."""
 
 CACHED_FUNCTIONS = 2**20
 """Number of rows of all columns whose functions of the last look are kept: 256 bytes each."""
@@ -261,8 +269,8 @@ def likeness_of_neighbours(
     for start in range(0, len(columns), width):
         part = columns[start : start + width]
         few = np.zeros((len(part[0].codes), len(part), THIN), np.float32)
-        for place, column in enumerate(part):
-            f = column.functions(THIN)
+        for place, ranked in enumerate(part):
+            f = ranked.functions(THIN)
             few[:, place, : len(f)] = f.T
         for side in (0, 1):
             others = pairs[:, 1 - side] - start
@@ -615,7 +623,7 @@ class _ByRanks:
         average = average_of_moments(each.m, (limit[0], limit[1]), rows, (True, True), blocks)
         self._put(each, average.value)
         more = (limit > OF_BOTH).any(axis=0)
-        refined[0].append(places[more & ~each.alike & look_again(average, blocks)])
+        refined[0].append(places[more & ~each.alike & look_again(average, blocks, 0)])
         refined[1].append(places[more & each.alike])
         self._alike[refined[1][-1]] = True
         law = (each.reliable > 0).all(axis=0) & (self.rows[places] >= MIN_TABULATED_ROWS)
@@ -641,7 +649,7 @@ class _ByRanks:
                 blocks = blocks_of(m.shape[:2], numbers, 1)
                 average = average_of_moments(m, sizes, rows, numbers, blocks)
                 self.results.estimates.value[group[part]] = average.value
-                last.append(group[part[look_again(average, blocks)]])
+                last.append(group[part[look_again(average, blocks, 1)]])
         for group, present in self._shared_rows(np.concatenate(last)):
             self._take_last_look(group, present)
 
@@ -656,39 +664,49 @@ class _ByRanks:
             f = ranked.wide_functions(effective, weights, self.in_ranks.x.dtype)
             return ranked, self._order(column, present), f
 
-        numbers = (True, True)
-        for place in group[np.lexsort(self.pairs[group].T[::-1])]:
-            columns, orders, functions = zip(*map(seen, self.pairs[place].tolist()), strict=True)
-            if weights is None:
-                m = functions[0].T @ functions[1] / np.float64(count)
-            else:
-                shares = orders[0].shares[:, None].astype(functions[0].dtype)
-                m = ((functions[0] * shares).T @ functions[1]).astype(np.float64)
-            sizes = np.array([[size] for size in m.shape])
-            long = [
-                long_blocks(
-                    orders[side],
-                    functions[1 - side][:, :THIN].T[:, None].astype(np.float64),
-                    sizes[side],
-                    sizes[1 - side],
-                    effective,
-                    number=True,
-                )
-                for side in (0, 1)
-            ]
-            average = average_of_moments(
-                m[..., None],
-                (sizes[0], sizes[1]),
-                np.array([effective]),
-                numbers,
-                blocks_of(m.shape, numbers, LAST_LOOK),
-                long,
-            )
-            self.results.estimates.value[place] = average.value[0]
-            if self._alike[place] and not np.isnan(self.results.log_p[place]):
-                kept = [column.functions(column.available(effective)) for column in columns]
-                estimate = HGREstimate.of_columns(columns, kept, weights)
-                self._test_long_blocks(place, estimate)
+        ordered = group[np.lexsort(self.pairs[group].T[::-1])]
+        long = self._long_blocks_of(ordered, seen, effective)
+        for part in chunks(np.arange(len(ordered)), LAST_AT_ONCE):
+            m, sizes = np.zeros((WIDEST, WIDEST, len(part))), np.zeros((2, len(part)), np.intp)
+            for i, pair in enumerate(self.pairs[ordered[part]].tolist()):
+                f, g = (seen(column)[2] for column in pair)
+                if weights is not None:
+                    f = f * (weights / weights.mean())[:, None].astype(f.dtype)
+                h, k = sizes[:, i] = f.shape[1], g.shape[1]
+                m[:h, :k, i] = f.T @ g / np.float64(count)
+            numbers, every = (True, True), np.full(len(part), effective)
+            blocks = blocks_of(m.shape[:2], numbers, LAST_LOOK)
+            of_part = [each.take(part) for each in long]
+            average = average_of_moments(m, (sizes[0], sizes[1]), every, numbers, blocks, of_part)
+            self.results.estimates.value[ordered[part]] = average.value
+        for place in ordered[self._alike[ordered] & ~np.isnan(self.results.log_p[ordered])]:
+            columns = [seen(column)[0] for column in self.pairs[place].tolist()]
+            kept = [column.functions(column.available(effective)) for column in columns]
+            self._test_long_blocks(place, HGREstimate.of_columns(columns, kept, weights))
+
+    def _long_blocks_of(
+        self, places: Integers, seen: Callable[[int], Any], rows: float
+    ) -> list[LongBlocks]:
+        """Return the long blocks of pairs: of functions of the first column, and of the second.
+
+        ``seen`` returns the ranks of a column, its order and its functions ``(n, d)``.
+        """
+        found = []
+        for side in (0, 1):
+            parts, at = [], []
+            for column, group in groups(self.pairs[places, side]):
+                _, order, own = seen(column)
+                for part in chunks(group, ORDERED_AT_ONCE):
+                    others = [seen(other)[2] for other in self.pairs[places[part], 1 - side]]
+                    few = np.zeros((THIN, len(part), len(own)))
+                    for i, f in enumerate(others):
+                        few[: f.shape[1], i] = f[:, :THIN].T
+                    size = np.full(len(part), own.shape[1])
+                    available = np.array([f.shape[1] for f in others])
+                    parts.append(long_blocks(order, few, size, available, rows, number=True))
+                    at.append(part)
+            found.append(LongBlocks.joined(parts).take(np.argsort(np.concatenate(at))))
+        return found
 
     def _test_long_blocks(self, place: int, estimate: HGREstimate) -> None:
         """Lower the p-value of a pair by its long blocks, as `independence_test` does."""

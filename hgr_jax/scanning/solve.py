@@ -365,7 +365,7 @@ class _TileSolver:
                 value, full = average.value, np.zeros(len(rows), bool)
                 for number, count in zip(numbers, available, strict=True):
                     full |= number & (count == layout.degree)
-                edge = full & look_again(average, blocks)
+                edge = full & look_again(average, blocks, 0)
                 estimates.at_edge[places[part]] = edge & (largest_size(rows) > layout.degree)
             estimates.value[places[part]] = value
             if layout.is_number(self.left):

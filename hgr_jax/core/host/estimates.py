@@ -25,7 +25,6 @@ from hgr_jax.core.host.ranks import (
     leading,
 )
 from hgr_jax.core.ranks import (
-    CELLS,
     MUCH_ALIKE,
     OF_BOTH,
     OF_FEW,
@@ -37,6 +36,7 @@ from hgr_jax.core.ranks import (
     Blocks,
     alike_beyond,
     average_of_blocks,
+    cell_count,
     cosine_moments,
     largest_size,
     long_sizes,
@@ -89,6 +89,16 @@ class LongBlocks:
     squares: Floats
     cosines: Integers
     functions: Integers
+
+    @classmethod
+    def joined(cls, parts: Sequence[LongBlocks]) -> LongBlocks:
+        """Join the blocks of several pairs."""
+        every = zip(*map(dataclasses.astuple, parts), strict=True)
+        return cls(*(np.concatenate(each, axis=1) for each in every))
+
+    def take(self, pairs: Integers) -> LongBlocks:
+        """Select pairs."""
+        return LongBlocks(*(each[:, pairs] for each in dataclasses.astuple(self)))
 
 
 def long_blocks(
@@ -299,7 +309,7 @@ class HGREstimate:
             return LAST_LOOK
         for look in range(LAST_LOOK):
             blocks = blocks_of(self._moments_of(look).shape, self.numbers, look)
-            if not look_again(self._averages[look], blocks)[0]:
+            if not look_again(self._averages[look], blocks, look)[0]:
                 return look
         return LAST_LOOK
 
@@ -467,7 +477,7 @@ class HGREstimate:
             if cosines == order.levels - 1:
                 of_side.append(order.at_levels(v[0] / np.sqrt(share[0])))
             else:
-                cells = min(len(order.order), CELLS)
+                cells = cell_count(len(order.order))
                 angles = np.pi * (np.arange(cells) + 0.5) / cells
                 waves = np.cos(np.arange(1, cosines + 1)[:, None] * angles)
                 of_side.append(order.spread(np.sqrt(2) * v[0] @ waves))

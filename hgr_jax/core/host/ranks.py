@@ -19,12 +19,12 @@ from hgr_jax.core.host.linalg import (
     top_singular_values,
 )
 from hgr_jax.core.ranks import (
-    CELLS,
     NEIGHBOURS,
     OF_ONE,
     SIZES,
     THIN,
     Blocks,
+    cell_count,
     largest_size,
     rank_functions,
 )
@@ -221,7 +221,7 @@ class RankedColumn:
         w = np.ones(len(self.codes)) if weights is None else weights
         rank, share = ranks_of_levels(self.codes, w)
         points = (rank[None] + 1) / 2
-        tables, order, kept = _orthonormal(points, share[None], np.array([rows]), WIDEST)
+        tables, order, kept = _orthonormal(points, share[None], np.array([rows]), most)
         count = np.searchsorted(order[: min(int(kept[0]), most), 0], most)
         by_level = np.ascontiguousarray(tables[:count, 0].T, dtype)
         return by_level.take(self.codes, axis=0)
@@ -518,9 +518,7 @@ class RankOrder:
 
     def cells(self, sums: Floats) -> Floats:
         """Return sums ``(m, c)`` in cells of equal share; equal values spread over their range."""
-        count = min(len(self.order), CELLS)
-        if self.levels == count and np.ptp(self.shares) == 0:
-            return sums
+        count = cell_count(len(self.order))
         ends = np.arange(count + 1) / count
         place = np.searchsorted(self.edges, ends, side="right").clip(1, self.levels) - 1
         part = (ends - self.edges[place]) / np.diff(self.edges)[place]
