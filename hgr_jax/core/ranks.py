@@ -177,10 +177,8 @@ def largest_size(rows: Any) -> Any:
     """Return the largest size of a block for numbers of rows ``(...)``."""
     xp = rows.__array_namespace__()
     allowed = xp.minimum(SIZE_PER_ROOT * rows**0.25, rows / ROWS_PER_SIZE)
-    size = xp.ones_like(allowed)
-    for each in SIZES:
-        size = xp.where(each <= allowed, each, size)
-    return size
+    sizes = xp.asarray(SIZES, dtype=allowed.dtype)
+    return sizes[xp.maximum(xp.searchsorted(sizes, allowed, side="right"), 1) - 1]
 
 
 def cell_count(rows: int) -> int:

@@ -36,7 +36,7 @@ from hgr_jax._checks import (
     rows_at,
 )
 from hgr_jax.core.host.estimates import HGREstimate
-from hgr_jax.core.host.ranks import effective_row_count
+from hgr_jax.core.host.ranks import MANY_ROWS, effective_row_count, maps_of_untied
 from hgr_jax.core.linalg import half_lower, matmul
 from hgr_jax.core.numerics import safe_divide
 from hgr_jax.core.ranks import (
@@ -236,11 +236,13 @@ class _Side(NamedTuple):
       share: ``(n,)``, of the weight below each row.
       shift: ``(n,)``, 0, with the derivatives of ``share`` with respect to the values.
       order: the rows in the order of the values.
+      equal: whether all rows have the same weight.
     """
 
     share: Array
     shift: Array
     order: _Order
+    equal: bool
 
     @classmethod
     def of(cls, x: Array, shares: Array, equal: bool) -> _Side:
@@ -249,7 +251,7 @@ class _Side(NamedTuple):
         fixed = order._replace(edges=lax.stop_gradient(order.edges))
         of_values = _share_below(x, lax.stop_gradient(shares), fixed, equal)
         shift = of_values - lax.stop_gradient(of_values)
-        return cls(_share_below(x, shares, fixed, equal), shift, order)
+        return cls(_share_below(x, shares, fixed, equal), shift, order, equal)
 
 
 class _Order(NamedTuple):
@@ -353,14 +355,12 @@ def _estimate(one: _Side, other: _Side, shares: Array, rows: Array) -> Array:
     """Return the average of the blocks of the look that decides."""
     most = int(largest_size(np.float64(len(shares))))
     limit = largest_size(rows).astype(jnp.int32)  # with weights there are fewer rows
-    moments = _Moments.of((one.share, other.share), shares, rows, most, limit)
+    moments = _Moments.of((one, other), shares, rows, most, limit)
     m, available = moments.matrix, moments.available
-    blocks, small = Blocks.all(most), Blocks.all(min(most, OF_ONE))
-    squares = of_small = top_squares(m, blocks)
-    if most > OF_ONE:
-        inside = [np.arange(most, dtype=np.int32) < count for count in moments.in_first]
-        both = inside[0][:, None] & inside[1][None, :]
-        of_small = top_squares(jnp.where(both, m, 0)[:OF_ONE, :OF_ONE], small)
+    small = Blocks.all(min(most, OF_ONE))
+    inside = [np.arange(most, dtype=np.int32) < count for count in moments.in_first]
+    first = jnp.where(inside[0][:, None] & inside[1][None, :], m, 0)
+    squares = top_squares(first, small)
 
     def sizes_in(blocks: Blocks, counts: _Two) -> _Two:
         h, k = (np.array(sizes, np.int32) for sizes in (blocks.rows, blocks.columns))
@@ -368,26 +368,31 @@ def _estimate(one: _Side, other: _Side, shares: Array, rows: Array) -> Array:
 
     looks = []
     for look, some in enumerate((Blocks.first(most), small)):
-        of_some = of_small[np.array(small.places(some))]
+        of_some = squares[np.array(small.places(some))]
         average = average_of_blocks(of_some, *sizes_in(some, moments.in_first), rows)
         looks.append((average.value, look_again(average, some, look)))
-    alike, parts = jnp.zeros((), bool), [(squares, *sizes_in(blocks, available))]
-    for side, (ordered, g) in enumerate(zip((one, other), reversed(moments.few), strict=True)):
-        of_side, of_other = available[side], available[1 - side]
+    (by_first, is_small), (by_second, is_large) = looks
+    sides, alike = ((one, moments.few[1]), (other, moments.few[0])), jnp.zeros((), bool)
+    for side, (ordered, g) in enumerate(sides):
         explaining = m if side else m.T
         alike |= _is_alike(ordered.order, g, explaining, moments.in_first[side], rows)
-        found, cosines = _long_squares(ordered, g * shares[None], of_side, rows)
-        few = np.tile(np.arange(1, THIN + 1, dtype=np.int32), len(cosines))
-        count = jnp.minimum(few, of_other)
-        cosines = jnp.repeat(cosines, THIN)
-        sizes = (cosines, count) if side == 0 else (count, cosines)
-        parts.append((found, *sizes))
-    every, h, k = (jnp.concatenate(each) for each in zip(*parts, strict=True))
-    by_all = average_of_blocks(every, h, k, rows)
-    (by_first, is_small), (by_second, is_large) = looks
-    again = jnp.maximum(*moments.in_first) > OF_BOTH
-    value = jnp.where(again & (alike | is_small & is_large), by_all.value, by_second)
-    return jnp.where(again & (alike | is_small), value, by_first)
+    many = jnp.maximum(*moments.in_first) > OF_BOTH
+
+    def last_look() -> Array:
+        blocks = Blocks.all(most)
+        parts = [(top_squares(m, blocks), *sizes_in(blocks, available))]
+        for side, (ordered, g) in enumerate(sides):
+            found, cosines = _long_squares(ordered, g * shares[None], available[side], rows)
+            few = np.tile(np.arange(1, THIN + 1, dtype=np.int32), len(cosines))
+            count = jnp.minimum(few, available[1 - side])
+            cosines = jnp.repeat(cosines, THIN)
+            sizes = (cosines, count) if side == 0 else (count, cosines)
+            parts.append((found, *sizes))
+        every, h, k = (jnp.concatenate(each) for each in zip(*parts, strict=True))
+        return average_of_blocks(every, h, k, rows).value
+
+    value = jnp.where(many & is_small, by_second, by_first)
+    return lax.cond(many & (alike | (is_small & is_large)), last_look, lambda: value)
 
 
 def _is_alike(order: _Order, g: Array, m: Array, size: Array, rows: Array) -> Array:
@@ -455,10 +460,13 @@ class _Moments(NamedTuple):
     few: _Two
 
     @classmethod
-    def of(cls, columns: _Two, shares: Array, rows: Array, most: int, limit: Array) -> _Moments:
+    def of(
+        cls, sides: Sequence[_Side], shares: Array, rows: Array, most: int, limit: Array
+    ) -> _Moments:
         """Make ``most`` functions orthonormal, and keep those among the first ``limit``."""
-        fixed = [lax.stop_gradient(u) for u in (*columns, shares)]
-        bases = [_Basis.of(u, fixed[2], rows, most, limit) for u in fixed[:2]]
+        fixed = lax.stop_gradient(shares)
+        bases = [_Basis.of(side, fixed, rows, most, limit) for side in sides]
+        columns = [side.share for side in sides]
 
         def products(inside: Array | None, u: Array, v: Array, w: Array) -> Array:
             w = (w if inside is None else w * inside)[None, :]
@@ -517,11 +525,29 @@ class _Basis(NamedTuple):
     kept: Array
 
     @classmethod
-    def of(cls, u: Array, shares: Array, rows: Array, most: int, limit: Array) -> _Basis:
-        """Make ``most`` functions of shares ``u (n,)`` of the rows below orthonormal.
+    def of(cls, side: _Side, shares: Array, rows: Array, most: int, limit: Array) -> _Basis:
+        """Make ``most`` functions of the ranks of a variable orthonormal.
 
-        Those after the first ``limit`` are not kept.
+        Those after the first ``limit`` are not kept.  Those of untied ranks are known beforehand.
         """
+        u = lax.stop_gradient(side.share)
+        inside = np.arange(most, dtype=np.int32) < limit
+
+        def of_sample() -> _Basis:
+            return cls._of_sample(u, shares, rows, inside)
+
+        if not side.equal:
+            return of_sample()
+        mean, maps = (x.astype(u.dtype) for x in maps_of_untied(min(len(u), MANY_ROWS), most))
+
+        def of_untied() -> _Basis:
+            return cls(jnp.asarray(mean[:, 0]), jnp.asarray(maps), jnp.asarray(inside))
+
+        return lax.cond(side.order.levels == len(u), of_untied, of_sample)
+
+    @classmethod
+    def _of_sample(cls, u: Array, shares: Array, rows: Array, inside: Any) -> _Basis:
+        most = len(inside)
 
         def weighted(u: Array, w: Array) -> Array:
             f = jnp.concatenate([jnp.ones((1, len(u)), u.dtype), rank_functions(u, most)])
@@ -540,7 +566,7 @@ class _Basis(NamedTuple):
         mean = triangle[0, 1:] * triangle[0, 0]
         functions = triangle[1:, 1:].T  # as coordinates in orthonormal functions
         variances = jnp.sum(functions * functions, axis=1)
-        counted = np.arange(most, dtype=np.int32) < jnp.minimum(limit, OF_ONE)
+        counted = inside & (np.arange(most) < OF_ONE)
         largest = jnp.max(jnp.where(counted, variances, 0))
         varies = largest > 100 * float(jnp.finfo(u.dtype).eps)
         least = jnp.where(varies, largest, 1) / jnp.sqrt(rows)
@@ -558,7 +584,6 @@ class _Basis(NamedTuple):
             return units.at[j].set(rest * scale), maps.at[j].set(row * scale)
 
         _, maps = lax.fori_loop(0, most, step, (jnp.zeros_like(functions), jnp.zeros_like(one)))
-        inside = np.arange(most, dtype=np.int32) < limit
         return cls(mean, maps, (jnp.diagonal(maps) > 0) & inside)
 
     def __call__(self, u: Array) -> Array:

@@ -201,7 +201,7 @@ class RankedColumn:
         if rows <= MANY_ROWS:
             return untied(rows, count).take(self.codes, axis=1)
         f = rank_functions((self.codes + 1) / (2 * rows), count)
-        mean, maps = _maps_of_untied(min(rows, MANY_ROWS), count)
+        mean, maps = maps_of_untied(min(rows, MANY_ROWS), count)
         f -= mean
         return np.asarray(maps @ f)
 
@@ -339,7 +339,7 @@ def function_count(rows: int, most: int = MOST_FUNCTIONS) -> int:
 def untied(rows: int, count: int) -> Floats:
     """Return orthonormal functions ``(count, 2 rows - 1)`` at and between untied ranks."""
     table = rank_functions((np.arange(2 * rows - 1) + 1) / (2 * rows), count)
-    mean, maps = _maps_of_untied(min(rows, MANY_ROWS), count)
+    mean, maps = maps_of_untied(min(rows, MANY_ROWS), count)
     table -= mean
     table = maps @ table
     table.flags.writeable = False
@@ -355,7 +355,7 @@ def _untied_by_level(rows: int, count: int, dtype: np.dtype) -> Floats:
 
 
 @functools.lru_cache(maxsize=64)
-def _maps_of_untied(rows: int, count: int) -> tuple[Floats, Floats]:
+def maps_of_untied(rows: int, count: int) -> tuple[Floats, Floats]:
     """Return means ``(d, 1)`` of functions of untied ranks, and maps to orthonormal functions."""
     f = rank_functions((np.arange(rows) + 0.5) / rows, count)
     mean = f.mean(axis=1, keepdims=True)
@@ -432,20 +432,16 @@ def block_squares(m: Floats, blocks: Blocks) -> Floats:
     """Return the squared top singular value of each leading block ``(blocks, N)`` of ``m``."""
     squares = np.empty((len(blocks.rows), m.shape[2]))
     heights, widths = np.array(blocks.rows), np.array(blocks.columns)
-    for size in range(1, THIN + 1):
-        for part, short, long in ((m, heights, widths), (m.swapaxes(0, 1), widths, heights)):
+    for part, short, long in ((m, heights, widths), (m.swapaxes(0, 1), widths, heights)):
+        few = part[:THIN]
+        # Gram matrices of the short side are partial sums of one another.
+        grams = np.cumsum(few[:, None] * few[None], axis=2)
+        for size in range(1, THIN + 1):
             places = np.flatnonzero((short == size) & (long >= size))
-            if not len(places):
-                continue
-            # Gram matrices of the short side are partial sums of one another.
-            ends = long[places] - 1
-            gram = np.empty((size, size, len(places), m.shape[2]))
-            for a in range(size):
-                for b in range(a, size):
-                    sums = np.cumsum(part[a, : ends.max() + 1] * part[b, : ends.max() + 1], axis=0)
-                    gram[a, b] = gram[b, a] = sums[ends]
-            tops = top_eigenvalues(gram.reshape(size, size, -1))
-            squares[places] = tops.reshape(len(places), -1)
+            if len(places):
+                chosen = grams[:size, :size, long[places] - 1]
+                tops = top_eigenvalues(chosen.reshape(size, size, -1))
+                squares[places] = tops.reshape(len(places), -1)
     for place in np.flatnonzero(np.minimum(heights, widths) > THIN):
         squares[place] = top_singular_values(m[: heights[place], : widths[place]]) ** 2
     return np.minimum(squares, 1)
