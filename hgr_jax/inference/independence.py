@@ -281,8 +281,7 @@ def independence_test(
     if method == "rank" or (method == "auto" and _follows_rank_law(*sides, rows)):
         return _tests_by_law(sides[0], [sides[1]], w, reliable=method == "auto")[0]
     share = None if w is None else w / w.sum()
-    most = [MOST_FUNCTIONS if method != "auto" else max(side.reliable, 1) for side in sides]
-    f, g = (side.functions(count) for side, count in zip(sides, most, strict=True))
+    f, g = (side.functions() for side in sides)
     if share is not None:
         # Ranks without weights, as the ranks of b must not change when its rows are permuted.
         f, g = (RankedColumn.of_values(z).functions()[: len(old)] for z, old in ((x, f), (y, g)))
