@@ -230,7 +230,7 @@ def test_fits_and_details() -> None:
     assert abs(g["high"] - g["low"]) > abs(g["high"] - g["middle"])
     np.testing.assert_array_equal(of_kind.g(np.arange(3)), of_kind.g(levels))
     assert of_kind.g("low") == g["low"]
-    with pytest.raises(ValueError, match="the category has no level 'lo'; did you mean 'low'?"):
+    with pytest.raises(ValueError, match="the category has no level 'lo'"):
         of_kind.g(["lo"])
     weights = np.arange(ROWS) / ROWS
     weighted = scan(table[["x", "square", "kind", "gaps"]], weights=weights)
