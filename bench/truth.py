@@ -63,15 +63,19 @@ class Contestant:
     """An estimate of HGR.
 
     Attributes:
-      estimate: function ``(a, b)``: of float32 arrays and JAX, or of float64 arrays of a peer.
+      estimate: function ``(a, b)``: of float32 arrays and JAX, or of float64 arrays of the host.
       most_rows: largest number of rows that it takes.
-      samples: number of samples that a peer has of each law; None for all of them, and JAX.
+      samples: number of samples that it has of each law; None for all of them.
+      on_host: whether it is for the host, and not traced by JAX.
     """
 
     estimate: Callable[[Any, Any], Any]
     most_rows: int = max(ROWS)
     samples: int | None = None
+    on_host: bool = False
 
+
+HGR = Contestant(lambda a, b: float(hgr_jax.hgr(a, b)), on_host=True)
 
 Contestants = Mapping[str, Contestant]
 
@@ -87,7 +91,7 @@ def contestants() -> dict[str, Contestant]:
     key = jax.random.key(0)
     unregularised = functools.partial(hgr_jax.rdc, key=key, regularization=None)
     ours = {
-        "hgr": Contestant(hgr_jax.hgr),
+        "hgr": HGR,
         "KB of ranks, 5": Contestant(lambda a, b: hgr_jax.kb(average_ranks(a), average_ranks(b))),
         "KB of values, 5": Contestant(hgr_jax.kb),
         "SK of values, 5": Contestant(hgr_jax.sk),
@@ -102,8 +106,8 @@ def contestants() -> dict[str, Contestant]:
     from bench import peers
 
     return ours | {
-        "maxcorr, double kernel, 5": Contestant(peers.maxcorr_double, PEER_ROWS, samples=20),
-        "maxcorr, neural": Contestant(peers.maxcorr_neural, PEER_ROWS, samples=5),
+        "maxcorr, double kernel, 5": Contestant(peers.maxcorr_double, PEER_ROWS, 20, on_host=True),
+        "maxcorr, neural": Contestant(peers.maxcorr_neural, PEER_ROWS, 5, on_host=True),
     }
 
 
@@ -149,7 +153,7 @@ def root_mean_square(x: Values) -> float:
 
 def over_samples(contestant: Contestant) -> Estimates:
     """The estimates of samples ``(count, rows)``, one after the other."""
-    if contestant.samples is not None:
+    if contestant.on_host:
         pairs = slice(contestant.samples)
         return lambda x, y: np.array(
             [contestant.estimate(a, b) for a, b in zip(x[pairs], y[pairs], strict=True)]
@@ -265,7 +269,7 @@ def _halves(
 
 def oscillation_table(report: MarkdownReport, plan: dict[int, int], every: Sequence[Law]) -> None:
     """The table of oscillating laws: errors of `hgr`, and the power of the test."""
-    hgr = over_samples(Contestant(hgr_jax.hgr))
+    hgr = over_samples(HGR)
     errors: dict[int, dict[str, dict[str, float]]] = {}
     biases: dict[int, dict[str, float]] = {}
     power: dict[str, float] = {}
@@ -310,13 +314,11 @@ def oscillation_table(report: MarkdownReport, plan: dict[int, int], every: Seque
 
 def interval_tables(report: MarkdownReport, plan: dict[int, int], every: Sequence[Law]) -> None:
     """Tables of intervals: coverage and width, means over the laws and single laws."""
-    fits = jax.jit(
-        lambda x, y: jax.lax.map(lambda pair: hgr_jax.hgr_fit(*pair).interval(LEVEL), (x, y))
-    )
 
     def intervals(x: Values, y: Values) -> tuple[Values, Values]:
-        low, high = fits(jnp.asarray(x, jnp.float32), jnp.asarray(y, jnp.float32))
-        return np.asarray(low, float), np.asarray(high, float)
+        pairs = zip(x, y, strict=True)
+        low, high = np.array([hgr_jax.hgr_fit(*pair).interval(LEVEL) for pair in pairs]).T
+        return low, high
 
     covered: dict[int, dict[str, float]] = {}
     widths: dict[int, dict[str, tuple[float, float]]] = {}
@@ -387,7 +389,7 @@ def times(report: MarkdownReport, plan: Sequence[int], estimates: Contestants) -
                     line.append("")
                     continue
                 a, b = (x[0] for x in samples(laws()[0], size, 1, 0))
-                if contestant.samples is None:
+                if not contestant.on_host:
                     a, b = (jnp.asarray(x, jnp.float32) for x in (a, b))
                     estimate = jax.jit(contestant.estimate)
                 jax.block_until_ready(estimate(a, b))

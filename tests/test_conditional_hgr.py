@@ -116,8 +116,6 @@ def test_refusals() -> None:
     x, y, z = sample(RNG(6), 100, 1, 0.5)
     with pytest.raises(TypeError, match="must not be traced"):
         jax.jit(lambda a: hgr_jax.hgr(a, y, given=z))(x)
-    with pytest.raises(ValueError, match="degrees are of two variables alone"):
-        hgr_jax.hgr(x, y, given=z, degrees=3)
     with pytest.raises(ValueError, match="given must have 100 rows"):
         hgr_jax.hgr(x, y, given=z[:50, 0])
     with pytest.raises(ValueError, match="different indexes"):
@@ -141,8 +139,6 @@ def test_levels_count_as_those_of_a_number() -> None:
     assert hgr_jax.hgr_fit(text, y, given=c).degrees[0] == 1
     integers = jnp.asarray(np.argsort(np.argsort(y)))
     assert hgr_jax.hgr(integers, y, given=c) > 0.9
-    with pytest.raises(ValueError, match="neighbours are for derivatives"):
-        hgr_jax.hgr(y, c, given=c, neighbours=3)
 
 
 def test_columns_of_a_mapping_are_rows_of_the_same_labels() -> None:

@@ -182,7 +182,7 @@ def test_a_saved_model_is_the_same(
 
 @pytest.mark.usefixtures("untrained")
 @pytest.mark.parametrize(
-    "penalty", [KB(2, 3, bound=0.9), SK(2), HGR((3, 2)), Total(2, 2), Neural(5, learning_rate=1e-3)]
+    "penalty", [KB(2, 3, bound=0.9), SK(2), HGR(), Total(2, 2), Neural(5, learning_rate=1e-3)]
 )
 def test_files_hold_statistics(penalty: Statistic, tmp_path: Path) -> None:
     model = FairMLPRegressor((4,), penalty=penalty, steps=np.int64(2), random_state=0)

@@ -508,9 +508,10 @@ def value_of_shares(u: jax.Array, a: np.ndarray, b: np.ndarray, weights: np.ndar
     """The estimate where the shares of a are given, and not ranked."""
     shares = jnp.asarray(weights / weights.sum())
     rows = jnp.asarray(weights.sum() ** 2 / (weights**2).sum())
-    sides = [hgr_module._Side.of(jnp.asarray(x), shares, False) for x in (a, b)]
+    slopes = hgr_module._Slopes(equal=False, neighbours=1)
+    sides = [hgr_module._Ranked.of(jnp.asarray(x), shares, slopes) for x in (a, b)]
     moved = sides[0]._replace(share=u, shift=u - sides[0].share)
-    value: jax.Array = hgr_module._estimate(moved, sides[1], shares, rows)
+    value: jax.Array = hgr_module._estimate_traced(moved, sides[1], shares, rows)
     return value
 
 

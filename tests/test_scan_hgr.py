@@ -213,7 +213,8 @@ def test_fits_and_details() -> None:
     found = scan(table[["x", "square", "kind", "gaps"]])
     fit = found.fit("x", "square")
     assert isinstance(fit, hgr_jax.HGRFit)
-    assert float(fit.correlation) == pytest.approx(found["x", "square"].correlation, abs=1e-3)
+    assert fit.correlation == pytest.approx(found["x", "square"].correlation, abs=1e-6)
+    assert isinstance(fit.g, hgr_jax.RankTransform)
     details = found.details("x", "square")
     f, g = details.f(table["x"].to_numpy()), details.g(table["square"].to_numpy())
     assert abs(np.corrcoef(f, g)[0, 1]) == pytest.approx(float(fit.raw), abs=1e-4)
@@ -221,12 +222,16 @@ def test_fits_and_details() -> None:
     without = scan(table[["x", "square"]].drop(index=influence.row))
     assert influence.value_without == pytest.approx(without.correlation[0, 1], abs=2e-3)
     of_kind = found.fit("x", "kind")
-    g = dict(
-        zip(
-            ("low", "middle", "high"), np.asarray(of_kind.g(["low", "middle", "high"])), strict=True
-        )
-    )
+    assert isinstance(of_kind, hgr_jax.HGRFit)
+    assert isinstance(of_kind.g, hgr_jax.LevelTransform)
+    levels = of_kind.g.levels
+    assert sorted(levels) == ["high", "low", "middle"]
+    g = dict(zip(levels, of_kind.g(levels), strict=True))
     assert abs(g["high"] - g["low"]) > abs(g["high"] - g["middle"])
+    np.testing.assert_array_equal(of_kind.g(np.arange(3)), of_kind.g(levels))
+    assert of_kind.g("low") == g["low"]
+    with pytest.raises(ValueError, match="the category has no level 'lo'"):
+        of_kind.g(["lo"])
     weights = np.arange(ROWS) / ROWS
     weighted = scan(table[["x", "square", "kind", "gaps"]], weights=weights)
     of_pair = weighted.fit("square", "x")
@@ -234,8 +239,14 @@ def test_fits_and_details() -> None:
     assert float(of_pair.correlation) == pytest.approx(expected, abs=1e-3)
     low, high = weighted.interval("gaps", "square")
     assert low < weighted["gaps", "square"].correlation < high
-    with pytest.raises(ValueError, match="beside a category takes no weights"):
-        weighted.fit("x", "kind")
+    of_kind = weighted.fit("x", "kind")  # of a number and a category
+    assert of_kind.correlation == pytest.approx(weighted["x", "kind"].correlation, abs=1e-3)
+    assert of_kind.pvalue == weighted["x", "kind"].pvalue
+    share = weights / weights.sum()
+    f, g = of_kind.f(table["x"]), of_kind.g(table["kind"])
+    np.testing.assert_allclose([share @ f, share @ g], 0, atol=1e-9)
+    np.testing.assert_allclose([share @ f**2, share @ g**2], 1, atol=1e-9)
+    assert share @ (f * g) == pytest.approx(of_kind.raw, abs=1e-9)
 
 
 def test_intervals() -> None:

@@ -46,13 +46,13 @@ LEAST_DEGREES = 3.0
 """Smallest number of degrees of freedom of Student's law, whose quantile has no use below."""
 
 RANK_FUNCTIONS = 5
-"""Number of functions of ranks of `HGR` without degrees."""
+"""Number of functions of ranks of `HGR`."""
 
 REFERENCE_SHARE = 0.1
 """Share of the rows that only say where groups of ranks end."""
 
 ROWS_PER_CELL = 100
-"""Rows per cell of a table of groups of ranks, without degrees."""
+"""Rows per cell of a table of groups of ranks."""
 
 MOST_GROUPS = 6
 
@@ -257,18 +257,13 @@ def _limit(value: float, influence: Floats, level: float) -> tuple[float, float]
     return value + quantile * error, float(error)
 
 
-def _degrees(statistic: HGR) -> tuple[int, int] | None:
-    assert not isinstance(statistic.degrees, int)  # it makes pairs of them
-    return statistic.degrees
-
-
 def _kernels(statistic: Statistic, sample: Observations) -> tuple[list[tuple[Any, Any]], str]:
     """Return the pairs of kernels of which the largest value is taken, and the measure's name."""
     category = Indicators(sample.z.shape[1]) if sample.z.ndim == 2 else None
     h, k = statistic.kernels
     if isinstance(statistic, HGR):
-        of_z, of_p = _degrees(statistic) or (RANK_FUNCTIONS, RANK_FUNCTIONS)
-        return [(category or RankKernel(of_z), RankKernel(of_p))], "HGR({}, {})"
+        of_ranks = RankKernel(RANK_FUNCTIONS)
+        return [(category or of_ranks, of_ranks)], "HGR({}, {})"
     if isinstance(statistic, SK):
         both: list[tuple[Any, Any]] = [(category, k)] if category else [(k, 1), (1, k)]
         return both, f"HGR-SK({k})"
@@ -399,7 +394,7 @@ def _finite_correlation(statistic: Statistic, sample: Observations, level: float
     """Return the bound of HGR of groups of ranks; of HGR-KB and HGR-SK only of few values."""
     pairs, measure = _kernels(statistic, sample)
     if isinstance(statistic, HGR):
-        groups, measure = _rank_groups(_degrees(statistic), sample)
+        groups, measure = _rank_groups(sample)
     else:
         z = sample.codes if sample.z.ndim == 2 else sample.z
         groups = [np.unique(values, return_inverse=True)[1] for values in (z, sample.prediction)]
@@ -424,15 +419,14 @@ def _finite_correlation(statistic: Statistic, sample: Observations, level: float
     return bound
 
 
-def _rank_groups(degrees: tuple[int, int] | None, sample: Observations) -> tuple[list[Codes], str]:
+def _rank_groups(sample: Observations) -> tuple[list[Codes], str]:
     """Return the groups of both variables of the rows beside the reference, and HGR's name."""
     reference, others = reference_rows(len(sample.prediction))
     most = int(np.clip(np.sqrt(len(sample.prediction) / ROWS_PER_CELL), 2, MOST_GROUPS))
-    counts = (most, most) if degrees is None else (degrees[0] + 1, degrees[1] + 1)
     category = sample.z.ndim == 2
     z, prediction = sample.z, sample.prediction
-    of_z = sample.codes if category else in_groups(z, z[reference], counts[0])
-    of_prediction = in_groups(prediction, prediction[reference], counts[1])
+    of_z = sample.codes if category else in_groups(z, z[reference], most)
+    of_prediction = in_groups(prediction, prediction[reference], most)
     both = [np.unique(group, return_inverse=True)[1] for group in (of_z, of_prediction)]
     sizes = [int(group.max()) + 1 for group in both]
     kind = "levels" if category else "groups"

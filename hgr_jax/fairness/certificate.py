@@ -295,9 +295,9 @@ def certify(
       protected: the attribute ``(n,)``, numbers or text, or one-hot ``(n, c)``; or several by name,
         a mapping or a frame.  Rows of pandas objects are matched by their labels.
       penalty: a threshold in (0, 1], of HGR-KB(5, 5); a `Penalty`; or a list of them, to choose
-        among measures after looking.  A penalty of `SK`, `HGR` (of ranks; 5 functions each unless
-        it has degrees) and `DemographicParity` is bounded in its own measure, of any other
-        statistic in HGR-KB.  ``given`` is None, "classes" or a number of bins (equalised odds).
+        among measures after looking.  A penalty of `SK`, `HGR` (of ranks; 5 functions each) and
+        `DemographicParity` is bounded in its own measure, of any other statistic in HGR-KB.
+        ``given`` is None, "classes" or a number of bins (equalised odds).
       level: above 0 and below 1.  Each of m certificates has the level ``1 - (1 - level) / m``, so
         that all hold together.
       y: targets ``(n,)``, numbers or text, or another variable; only for ``given``.

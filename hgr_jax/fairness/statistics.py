@@ -22,10 +22,10 @@ from hgr_jax._checks import (
     check_flag,
     check_kernel,
     check_level,
-    one_or_pair,
 )
 from hgr_jax.core.kernels import KernelLike
 from hgr_jax.inference.intervals import upper_bound
+from hgr_jax.measures.hgr import hgr_across_neighbours
 
 
 class Statistic(abc.ABC):
@@ -302,12 +302,9 @@ class HGR(Statistic):
     """HGR of ranks as a statistic: `hgr_jax.hgr`, with a smoother derivative.
 
     Strictly monotone maps of the prediction do not change it, so none hides a dependence.  The
-    ``neighbours`` of its derivative are half the square root of the number of rows: where
-    predictions nearly tie, the slope between the nearest two is mostly noise.  One-hot columns
-    ``z (n, c)`` count as the numbers of their levels, of whose ranks c - 1 functions are all.
-
-    Args:
-      degrees: numbers of functions of z and of the prediction, static, as of `hgr_jax.hgr`.
+    slope of its ranks is that across the nearest sqrt(n) rows, as that between the nearest two,
+    where predictions nearly tie, is mostly noise.  One-hot columns ``z (n, c)`` count as the
+    numbers of their levels, of whose ranks c - 1 functions are all.
 
     Example:
       >>> import jax.numpy as jnp
@@ -318,13 +315,7 @@ class HGR(Statistic):
       1.000 1.000
     """
 
-    degrees: int | tuple[int, int] | None = None
-
     categorical = weighted = True
-
-    def __post_init__(self) -> None:
-        if self.degrees is not None:
-            _set(self, degrees=one_or_pair("degrees", self.degrees, check_count))
 
     @property
     def title(self) -> str:
@@ -338,8 +329,7 @@ class HGR(Statistic):
         if z.ndim == 2:
             z = jnp.argmax(z, axis=1).astype(prediction.dtype)
         neighbours = max(math.isqrt(len(prediction)) // 2, 1)
-        options: dict[str, Any] = {"degrees": self.degrees, "neighbours": neighbours, **conditions}
-        return measures.hgr(z, prediction, **options), state
+        return hgr_across_neighbours(z, prediction, neighbours, **conditions), state
 
     def least_rows(self, levels: int | None) -> int:
         """Return the number of rows below which there is no value."""

@@ -59,7 +59,7 @@ from hgr_jax.core.ranks import (
 )
 from hgr_jax.core.rows import sum_over_rows
 
-ROWS_AT_ONCE = 2**14
+BLOCK_OF_ROWS = 2**14
 """Largest number of rows whose functions are in memory together."""
 
 _Two = tuple[Array, Array]
@@ -158,6 +158,20 @@ def hgr(
     return scalar_of(np.nan if estimate is None else estimate.value, x.dtype)
 
 
+def hgr_across_neighbours(
+    a: Array, b: Array, neighbours: int, weights: Array | None = None
+) -> Array:
+    """Return `hgr` with a smoother derivative, for training.
+
+    The slope of the empirical distribution is that of the line through the rows ``neighbours``
+    below and above: ties have one too.
+    """
+    if not is_traced(a, b, weights):
+        return hgr(a, b, weights=weights)
+    a, b = as_pair(a, b, max_ndim=1)
+    return _traced(a, b, as_weights(weights, len(a), a.dtype), neighbours)
+
+
 def repeated(a: Any, b: Any, weights: Any, counts: Any, given: Any = None) -> tuple[Any, ...]:
     """Return a, b, the weights and the given variables with each row as often as it occurred."""
     if counts is None:
@@ -200,8 +214,8 @@ def estimate_of_numbers(a: Array, b: Array, weights: ArrayLike | None) -> HGREst
     return HGREstimate.of((x, y), (None, None), w)
 
 
-@jax.jit
-def _traced(a: Array, b: Array, weights: Array | None) -> Array:
+@functools.partial(jax.jit, static_argnames="neighbours")
+def _traced(a: Array, b: Array, weights: Array | None, neighbours: int = 1) -> Array:
     """Return the estimate of numbers ``(n,)``, of which there is a program for each length."""
     finite = jnp.isfinite(a) & jnp.isfinite(b)
     valid = jnp.all(finite if weights is None else finite | (weights == 0))
@@ -213,8 +227,9 @@ def _traced(a: Array, b: Array, weights: Array | None) -> Array:
         rows, valid = jnp.sum(weights), valid & are_weights
         shares = weights / rows
     valid &= rows >= LEAST_ROWS
-    sides = [_Side.of(jnp.where(jnp.isfinite(x), x, 0), shares, weights is None) for x in (a, b)]
-    value = _estimate(sides[0], sides[1], shares, rows)
+    slopes = _Slopes(weights is None, neighbours)
+    sides = [_Ranked.of(jnp.where(jnp.isfinite(x), x, 0), shares, slopes) for x in (a, b)]
+    value = _estimate_traced(sides[0], sides[1], shares, rows)
     return jnp.where(valid, value, jnp.nan)
 
 
@@ -229,7 +244,19 @@ def _scaled_to_effective_rows(weights: Array) -> _Two:
     return w * (jnp.sum(w) / jnp.sum(w * w)), valid
 
 
-class _Side(NamedTuple):
+class _Slopes(NamedTuple):
+    """How the share of the rows below moves with a value.
+
+    Attributes:
+      equal: whether rows have equal weights.
+      neighbours: number of rows of weight on either side to which the line is drawn.
+    """
+
+    equal: bool
+    neighbours: int
+
+
+class _Ranked(NamedTuple):
     """A variable.
 
     Attributes:
@@ -245,13 +272,13 @@ class _Side(NamedTuple):
     equal: bool
 
     @classmethod
-    def of(cls, x: Array, shares: Array, equal: bool) -> _Side:
-        """Rank a finite ``x (n,)``; rows have ``shares`` of the weight, ``equal`` or not."""
+    def of(cls, x: Array, shares: Array, slopes: _Slopes) -> _Ranked:
+        """Rank a finite ``x (n,)``; rows have ``shares`` of the weight."""
         order = _Order.of(lax.stop_gradient(x), shares)
         fixed = order._replace(edges=lax.stop_gradient(order.edges))
-        of_values = _share_below(x, lax.stop_gradient(shares), fixed, equal)
+        of_values = _share_below(x, lax.stop_gradient(shares), fixed, slopes)
         shift = of_values - lax.stop_gradient(of_values)
-        return cls(_share_below(x, shares, fixed, equal), shift, order, equal)
+        return cls(_share_below(x, shares, fixed, slopes), shift, order, slopes.equal)
 
 
 class _Order(NamedTuple):
@@ -307,9 +334,9 @@ class _Order(NamedTuple):
 
 
 @functools.partial(jax.custom_jvp, nondiff_argnums=(3,))
-def _share_below(x: Array, shares: Array, order: _Order, equal: bool) -> Array:
+def _share_below(x: Array, shares: Array, order: _Order, slopes: _Slopes) -> Array:
     """Return the share of the weight below each row, ties in the middle."""
-    if equal:
+    if slopes.equal:
         middles = (order.below + order.up_to).astype(x.dtype) / (2 * len(x))
         return middles[order.place]
     least = float(jnp.finfo(x.dtype).eps)  # at 0 and 1, slopes of the functions are infinite
@@ -318,31 +345,31 @@ def _share_below(x: Array, shares: Array, order: _Order, equal: bool) -> Array:
 
 
 @_share_below.defjvp
-def _share_below_jvp(equal: bool, primals: Any, tangents: Any) -> tuple[Array, Array]:
-    """The share follows the line through the next rows below and above that have weight."""
+def _share_below_jvp(slopes: _Slopes, primals: Any, tangents: Any) -> tuple[Array, Array]:
+    """The share follows the line through rows below and above that have weight."""
     x, shares, order = primals
-    share = _share_below(x, shares, order, equal)
-    count = len(x)
-    if equal:
-        before = jnp.maximum(lax.iota(jnp.int32, count) - 1, 0)
-        after = jnp.minimum(lax.iota(jnp.int32, count) + 1, count - 1)
+    share = _share_below(x, shares, order, slopes)
+    count, neighbours = len(x), slopes.neighbours
+    before, after = order.below - neighbours, order.up_to - 1 + neighbours
+    if slopes.equal:
+        before, after = jnp.maximum(before, 0), jnp.minimum(after, count - 1)
     else:
-        weighted = shares[order.order] > 0
-        place = lax.iota(jnp.int32, count)
-        last = lax.cummax(jnp.where(weighted, place, -1))
-        following = lax.cummin(jnp.where(weighted, place, count), reverse=True)
-        before = jnp.concatenate([jnp.full(1, -1, jnp.int32), last[:-1]])
-        after = jnp.concatenate([following[1:], jnp.full(1, count, jnp.int32)])
-        before, after = jnp.where(before < 0, place, before), jnp.where(after < count, after, place)
+        weighted = jnp.cumsum(shares[order.order] > 0, dtype=jnp.int32)
+        rows = jnp.concatenate([jnp.zeros(1, jnp.int32), weighted])  # of the first in order
+        place = jnp.searchsorted(weighted, lax.iota(jnp.int32, count) + 1).clip(0, count - 1)
+        before = place[jnp.maximum(rows[order.below] - neighbours, 0)]
+        after = place[jnp.minimum(rows[order.up_to] - 1 + neighbours, rows[-1] - 1)]
     width = order.ordered[after] - order.ordered[before]
     tiny = 2**20 * float(jnp.finfo(x.dtype).tiny)
-    alone = order.edges[order.up_to] - order.edges[order.below] <= shares[order.order] * (1 + 1e-3)
-    usable = jnp.isfinite(width) & (width > tiny) & alone
+    usable = jnp.isfinite(width) & (width > tiny)
+    if neighbours == 1:
+        whole = order.edges[order.up_to] - order.edges[order.below]
+        usable &= whole <= shares[order.order] * (1 + 1e-3)  # no ties
     middles = share[order.order]
     rise = middles[after] - middles[before]
     slope = safe_divide(rise, jnp.where(usable, width, 0))
     moved = slope[order.place] * tangents[0]
-    if equal:
+    if slopes.equal:
         return share, moved
     total = order.edges[-1]
     sums = jnp.concatenate([jnp.zeros(1, x.dtype), jnp.cumsum(tangents[1][order.order])])
@@ -351,11 +378,11 @@ def _share_below_jvp(equal: bool, primals: Any, tangents: Any) -> tuple[Array, A
     return share, moved + of_shares[order.place]
 
 
-def _estimate(one: _Side, other: _Side, shares: Array, rows: Array) -> Array:
+def _estimate_traced(one: _Ranked, other: _Ranked, shares: Array, rows: Array) -> Array:
     """Return the average of the blocks of the look that decides."""
     most = int(largest_size(np.float64(len(shares))))
     limit = largest_size(rows).astype(jnp.int32)  # with weights there are fewer rows
-    moments = _Moments.of((one, other), shares, rows, most, limit)
+    moments = _CrossMoments.of((one, other), shares, rows, most, limit)
     m, available = moments.matrix, moments.available
     small = Blocks.all(min(most, OF_ONE))
     inside = [np.arange(most, dtype=np.int32) < count for count in moments.in_first]
@@ -410,7 +437,7 @@ def _is_alike(order: _Order, g: Array, m: Array, size: Array, rows: Array) -> Ar
     return jnp.any(beyond)
 
 
-def _long_squares(side: _Side, mass: Array, size: Array, rows: Array) -> _Two:
+def _long_squares(side: _Ranked, mass: Array, size: Array, rows: Array) -> _Two:
     """Return squared top values of long blocks, and their numbers of cosines, 0 if not listed.
 
     ``mass (3, n)`` are few functions of the other variable times the shares of the rows.
@@ -437,14 +464,14 @@ def _long_squares(side: _Side, mass: Array, size: Array, rows: Array) -> _Two:
     return jnp.minimum(tops, 1), jnp.where(counts, cosines, 0)
 
 
-def _cosines_of_order(mass: Array, side: _Side, most: int) -> Array:
+def _cosines_of_order(mass: Array, side: _Ranked, most: int) -> Array:
     """Return the sums of ``mass (m, n)`` times ``sqrt(2) cos(pi j share)``, ``(m, most)``."""
     cosines, _ = cosine_moments(side.order.cells(mass), most)
     _, sines = cosine_moments(side.order.cells(mass * side.shift[None]), most)
     return cosines - np.pi * np.arange(1, most + 1, dtype=mass.dtype)[None] * sines
 
 
-class _Moments(NamedTuple):
+class _CrossMoments(NamedTuple):
     """Cross moments of orthonormal functions of two variables.
 
     Attributes:
@@ -461,8 +488,8 @@ class _Moments(NamedTuple):
 
     @classmethod
     def of(
-        cls, sides: Sequence[_Side], shares: Array, rows: Array, most: int, limit: Array
-    ) -> _Moments:
+        cls, sides: Sequence[_Ranked], shares: Array, rows: Array, most: int, limit: Array
+    ) -> _CrossMoments:
         """Make ``most`` functions orthonormal, and keep those among the first ``limit``."""
         fixed = lax.stop_gradient(shares)
         bases = [_Basis.of(side, fixed, rows, most, limit) for side in sides]
@@ -498,16 +525,16 @@ def _at_rows(u: Array, w: Array, mean: Array, basis: _Basis) -> Array:
     def of_block(u: Array) -> Array:
         return matmul(w, basis(u) - mean[:, None])
 
-    if len(u) <= ROWS_AT_ONCE:
+    if len(u) <= BLOCK_OF_ROWS:
         return of_block(u)
-    blocks = lax.map(of_block, _in_blocks(u, "edge"))
+    blocks = lax.map(of_block, _cut_rows(u, "edge"))
     return jnp.moveaxis(blocks, 0, 1).reshape(len(w), -1)[:, : len(u)]
 
 
-def _in_blocks(x: Array, fill: str) -> Array:
-    """Return ``x (n,)`` in blocks ``(blocks, ROWS_AT_ONCE)``, padded as `jax.numpy.pad` does."""
-    blocks = -(-len(x) // ROWS_AT_ONCE)
-    return jnp.pad(x, (0, blocks * ROWS_AT_ONCE - len(x)), mode=fill).reshape(blocks, -1)
+def _cut_rows(x: Array, fill: str) -> Array:
+    """Return ``x (n,)`` in blocks ``(blocks, BLOCK_OF_ROWS)``, padded as `jax.numpy.pad` does."""
+    blocks = -(-len(x) // BLOCK_OF_ROWS)
+    return jnp.pad(x, (0, blocks * BLOCK_OF_ROWS - len(x)), mode=fill).reshape(blocks, -1)
 
 
 class _Basis(NamedTuple):
@@ -525,7 +552,7 @@ class _Basis(NamedTuple):
     kept: Array
 
     @classmethod
-    def of(cls, side: _Side, shares: Array, rows: Array, most: int, limit: Array) -> _Basis:
+    def of(cls, side: _Ranked, shares: Array, rows: Array, most: int, limit: Array) -> _Basis:
         """Make ``most`` functions of the ranks of a variable orthonormal.
 
         Those after the first ``limit`` are not kept.  Those of untied ranks are known beforehand.
@@ -553,10 +580,10 @@ class _Basis(NamedTuple):
             f = jnp.concatenate([jnp.ones((1, len(u)), u.dtype), rank_functions(u, most)])
             return (f * jnp.sqrt(w)[None, :]).T
 
-        if len(u) <= ROWS_AT_ONCE:
+        if len(u) <= BLOCK_OF_ROWS:
             triangle = jnp.linalg.qr(weighted(u, shares), mode="r")
         else:
-            blocks = _in_blocks(u, "edge"), _in_blocks(shares, "constant")
+            blocks = _cut_rows(u, "edge"), _cut_rows(shares, "constant")
 
             def add(triangle: Array, block: _Two) -> tuple[Array, None]:
                 both = jnp.concatenate([triangle, weighted(*block)])

@@ -141,7 +141,7 @@ def _distance_correlation(
         if count is not None:  # NaN would be sorted behind the padding
             a, b = (jnp.where(jnp.all(jnp.isfinite(x)), x, jnp.nan) for x in (a, b))
         products = products_by_sorting(unbiased, a, b, count)
-    squared = correlation_of(products)
+    squared = ratio_of_products(products)
     return jnp.sign(squared) * safe_sqrt(jnp.abs(squared)) if unbiased else safe_sqrt(squared)
 
 
@@ -237,7 +237,7 @@ def _hsic(
 ) -> Array:
     a, b = (_in_units_of_bandwidth(x, s, count) for x, s in zip((a, b), bandwidths, strict=True))
     products = centred_products(_gaussian, unbiased, a, b, count)
-    value = correlation_of(products) if normalized else products[0]
+    value = ratio_of_products(products) if normalized else products[0]
     # The biased form is less than zero by rounding only.
     return value if unbiased else jnp.where(value < 0, 0, value)
 
@@ -444,7 +444,7 @@ def _pairs_only(
     return matrix if count is None else jnp.where(others[None, :] < count, matrix, 0)
 
 
-def correlation_of(products: Array) -> Array:
+def ratio_of_products(products: Array) -> Array:
     """Return ``ab / sqrt(aa bb)`` of `centred_products`, in [-1, 1]; 0 where aa or bb is 0."""
     ratio = safe_divide(products[0], safe_sqrt(products[1]) * safe_sqrt(products[2]))
     # Beyond 1 by rounding only; a clip would make the derivative there zero or a half.

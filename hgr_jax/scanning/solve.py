@@ -359,7 +359,7 @@ class _TileSolver:
                 )
                 rows = estimates.rows.astype(float) if self.rows is None else self.rows
                 numbers = layout.is_number(self.left), layout.is_number(self.right)
-                rows = rows[places[part]]
+                rows = np.maximum(rows[places[part]], 1)  # some pairs share none
                 blocks = blocks_of(m.shape[:2], numbers, 0)
                 average = average_of_moments(m, available, rows, numbers, blocks)
                 value, full = average.value, np.zeros(len(rows), bool)

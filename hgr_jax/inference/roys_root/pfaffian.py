@@ -258,14 +258,19 @@ def _gauss_rule(count: int, a: Floats) -> tuple[Floats, Floats]:
     if count:
         nodes[:] = np.linalg.eigvalsh(matrices).T
     before, value = np.zeros_like(nodes), np.ones_like(nodes)
-    square = np.ones_like(nodes)
+    square, scale = np.ones_like(nodes), np.ones_like(nodes)
     for j in range(count - 1):
         below = off_diagonal[j - 1] if j else 0.0
         before, value = value, ((nodes - diagonal[j]) * value - below * before) / off_diagonal[j]
         square += value**2
-    return nodes, 1 / square
+        if (large := np.abs(value) > _HUGE).any():
+            down = np.where(large, 1 / _HUGE, 1.0)
+            before, value, square = before * down, value * down, square * down**2
+            scale *= down
+    return nodes, scale**2 / square
 
 
+_HUGE = 1e100
 _STIRLING_FROM = 15.0
 _STIRLING = (1 / 12, -1 / 360, 1 / 1260, -1 / 1680, 1 / 1188)
 _BEYOND_MEAN = 2.5
