@@ -190,7 +190,9 @@ def long_moments(
             waves = np.sqrt(2) * np.cos(np.pi * np.arange(1, size + 1)[:, None] * middle)
             found.append((size, cells @ waves.T))
     if used < len(values) - 1 <= n / 8:
-        found.append((len(values) - 1, sums / np.sqrt(weight)))
+        moments = sums / np.sqrt(weight)
+        if weight.min() * n >= 5 - 1e-3 or np.linalg.norm(moments, 2) ** 2 >= 1 - 1e-4:
+            found.append((len(values) - 1, moments))
     return found
 
 

@@ -70,6 +70,9 @@ MUCH_ALIKE = 3.0
 """Standard errors by which neighbours are more alike than the first look explains, to take the last
 look."""
 
+EXACT = 1 - 1e-4
+"""Square from which on a variable is a function of the values of the other one, even rare ones."""
+
 MOST_CELLS = 4096
 """Largest number of cells of equal share in which functions are summed before their cosines."""
 
@@ -215,7 +218,8 @@ def alike_beyond(alike: Any, error: Any, explained: Any, functions: Any, rows: A
     """
     chance = functions.astype(explained.dtype) / rows
     explained = (explained - chance) / (1 - chance)
-    return alike - explained > MUCH_ALIKE * error
+    # A function that is 0 has no error.
+    return (alike - explained > MUCH_ALIKE * error) & (error > 0)
 
 
 @dataclasses.dataclass(frozen=True)

@@ -40,6 +40,7 @@ from hgr_jax.core.host.ranks import MANY_ROWS, effective_row_count, maps_of_unti
 from hgr_jax.core.linalg import half_lower, matmul
 from hgr_jax.core.numerics import safe_divide
 from hgr_jax.core.ranks import (
+    EXACT,
     LEAST_ROWS,
     NEIGHBOURS,
     OF_BOTH,
@@ -410,9 +411,8 @@ def _estimate_traced(one: _Ranked, other: _Ranked, shares: Array, rows: Array) -
         parts = [(top_squares(m, blocks), *sizes_in(blocks, available))]
         for side, (ordered, g) in enumerate(sides):
             found, cosines = _long_squares(ordered, g * shares[None], available[side], rows)
-            few = np.tile(np.arange(1, THIN + 1, dtype=np.int32), len(cosines))
+            few = np.tile(np.arange(1, THIN + 1, dtype=np.int32), len(cosines) // THIN)
             count = jnp.minimum(few, available[1 - side])
-            cosines = jnp.repeat(cosines, THIN)
             sizes = (cosines, count) if side == 0 else (count, cosines)
             parts.append((found, *sizes))
         every, h, k = (jnp.concatenate(each) for each in zip(*parts, strict=True))
@@ -440,6 +440,8 @@ def _is_alike(order: _Order, g: Array, m: Array, size: Array, rows: Array) -> Ar
 def _long_squares(side: _Ranked, mass: Array, size: Array, rows: Array) -> _Two:
     """Return squared top values of long blocks, and their numbers of cosines, 0 if not listed.
 
+    Of each number of cosines, and of all functions of the values, with 1 to 3 functions.
+
     ``mass (3, n)`` are few functions of the other variable times the shares of the rows.
     """
     order = side.order
@@ -461,7 +463,12 @@ def _long_squares(side: _Ranked, mass: Array, size: Array, rows: Array) -> _Two:
     few = few[:, : len(mass)]
     leading = jnp.where((few[:, :, None] & few[:, None, :])[None], grams[:, None], 0)
     tops = _top_eigenvalues(leading.reshape(-1, len(mass), len(mass)))
-    return jnp.minimum(tops, 1), jnp.where(counts, cosines, 0)
+    tops = jnp.minimum(tops, 1).reshape(-1, len(few))
+    rarest = jnp.min(jnp.where(first & (weight > 0), weight, 1)) * rows
+    by_level = (rarest >= LEAST_ROWS - 1e-3) | (tops[-1] >= EXACT)
+    listed = jnp.concatenate([jnp.ones((len(ends), len(few)), bool), by_level[None]])
+    found = jnp.where(counts[:, None] & listed, cosines[:, None], 0)
+    return tops.reshape(-1), found.reshape(-1)
 
 
 def _cosines_of_order(mass: Array, side: _Ranked, most: int) -> Array:

@@ -25,6 +25,8 @@ from hgr_jax.core.host.ranks import (
     leading,
 )
 from hgr_jax.core.ranks import (
+    EXACT,
+    LEAST_ROWS,
     MUCH_ALIKE,
     OF_BOTH,
     OF_FEW,
@@ -106,8 +108,9 @@ def long_blocks(
 ) -> LongBlocks:
     """Return the long blocks of functions of one variable beside N others.
 
-    Sizes are those above the largest one of other blocks, up to one for every 8 rows; the last is
-    the number of values of the variable, if equal ones are so many: of all functions of it.
+    Sizes are those above the largest one of other blocks, up to one for every 8 rows.  The last
+    block has all functions of the variable, if it has few enough values, of at least 5 rows each:
+    of a value of few rows chance may make more than it does on average, unless all is explained.
 
     Args:
       order: the rows in the order of the variable.
@@ -133,11 +136,14 @@ def long_blocks(
     squares = [top_eigenvalues(grams[:h, :h].reshape(h, h, -1).copy()) for h in few]
     all_sizes = np.append(sizes, order.levels - 1)[:, None]
     counts = (all_sizes > size) & (all_sizes <= rows / ROWS_PER_SIZE)
-    cosines = np.where(counts, all_sizes, 0)
+    squares = np.minimum(np.reshape(squares, (len(few), -1, pairs)), 1)
+    cosines = np.tile(np.where(counts, all_sizes, 0), (len(few), 1, 1))
+    if share.min() * rows < LEAST_ROWS - 1e-3:  # for rounding
+        cosines[:, -1] *= squares[:, -1] >= EXACT
     return LongBlocks(
-        np.minimum(np.reshape(squares, (-1, pairs)), 1),
-        np.tile(cosines, (len(few), 1)),
-        np.concatenate([np.minimum(np.full_like(cosines, h), available) for h in few]),
+        squares.reshape(-1, pairs),
+        cosines.reshape(-1, pairs),
+        np.minimum(np.repeat(few, len(all_sizes))[:, None], available),
     )
 
 
