@@ -353,10 +353,10 @@ def with_choice(seed: int, method: str) -> Outcome:
 
 
 def _choice(rng: np.random.Generator, rows: int, method: str) -> Sequence[Certificate]:
-    x, e = rng.normal(size=(2, rows))
+    x, e, noise = rng.normal(size=(3, rows))
     p = 0.3 * x + np.sqrt(0.91) * e
     if method == "finite_sample":
-        attributes = {"x": x, "size": abs(x), "noise": e}
+        attributes = {"x": x, "size": abs(x), "noise": noise}
         return certify(p, attributes, Penalty(HGR(), 1.0), LEVEL, method=method)
     penalties = [Penalty(each, 1.0) for each in (KB(1, 1), SK(1), KB(2, 2), HGR())]
     return certify(p, x, penalties, LEVEL, method=method)
