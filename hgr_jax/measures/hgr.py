@@ -164,7 +164,7 @@ def hgr_across_neighbours(
     """Return `hgr` with a smoother derivative, for training.
 
     The slope of the empirical distribution is that of the line through the rows ``neighbours``
-    below and above: ties have one too.
+    below and above: ties have one too.  The derivative is that of the second look.
     """
     if not is_traced(a, b, weights):
         return hgr(a, b, weights=weights)
@@ -229,7 +229,9 @@ def _traced(a: Array, b: Array, weights: Array | None, neighbours: int = 1) -> A
     valid &= rows >= LEAST_ROWS
     slopes = _Slopes(weights is None, neighbours)
     sides = [_Ranked.of(jnp.where(jnp.isfinite(x), x, 0), shares, slopes) for x in (a, b)]
-    value = _estimate_traced(sides[0], sides[1], shares, rows)
+    value, slow = _estimate_traced(sides[0], sides[1], shares, rows)
+    if neighbours > 1:  # slopes across many rows are not those of the fastest functions
+        value = slow + lax.stop_gradient(value - slow)
     return jnp.where(valid, value, jnp.nan)
 
 
@@ -376,8 +378,8 @@ def _share_below_jvp(slopes: _Slopes, primals: Any, tangents: Any) -> tuple[Arra
     return share, moved + of_shares[order.place]
 
 
-def _estimate_traced(one: _Ranked, other: _Ranked, shares: Array, rows: Array) -> Array:
-    """Return the average of the blocks of the look that decides."""
+def _estimate_traced(one: _Ranked, other: _Ranked, shares: Array, rows: Array) -> _Two:
+    """Return the average of the blocks of the look that decides, and that of the second look."""
     most = int(largest_size(np.float64(len(shares))))
     limit = largest_size(rows).astype(jnp.int32)  # with weights there are fewer rows
     moments = _CrossMoments.of((one.share, other.share), shares, rows, most, limit)
@@ -414,7 +416,7 @@ def _estimate_traced(one: _Ranked, other: _Ranked, shares: Array, rows: Array) -
     (by_first, is_small), (by_second, is_large) = looks
     again = jnp.maximum(*moments.in_first) > OF_BOTH
     value = jnp.where(again & (alike | is_small & is_large), by_all.value, by_second)
-    return jnp.where(again & (alike | is_small), value, by_first)
+    return jnp.where(again & (alike | is_small), value, by_first), by_second
 
 
 def _is_alike(order: _Order, g: Array, m: Array, size: Array, rows: Array) -> Array:
