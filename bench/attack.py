@@ -8,6 +8,7 @@ dependence plus a margin of 0.1, which is then the threshold.
 from __future__ import annotations
 
 import dataclasses
+import functools
 import math
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any
@@ -195,7 +196,7 @@ def clustered(sizes: Sequence[int]) -> Any:
     return draw
 
 
-RANKS = HGR(3)
+RANKS = HGR()
 ORDINARY = {"numbers", "ranks", "categories", "decisions"}
 CELLS = [
     Cell("numbers", linear(normal, 0.2), KB(2, 2), 1000, HGR(), 5000),
@@ -318,47 +319,52 @@ def with_candidates(seed: int, method: str) -> Outcome:
     rng = np.random.default_rng([seed, 3])
     rows = 1000 if method == "asymptotic" else 5000
     z, e = rng.normal(size=(2, rows))
-    returned, refused = 0.0, False
+    returned, value, refused = 0.0, 0.0, False
     for strength in STRENGTHS:
         p = strength * z + np.sqrt(1 - strength**2) * e
-        statistic = KB(1, 1) if method == "asymptotic" else HGR(1)
+        statistic = KB(1, 1) if method == "asymptotic" else HGR()
         found = certify(p, z, Penalty(statistic, THRESHOLD), LEVEL, method=method)
         refused |= bool(found.reason)
         if not found.holds:
             break
-        returned = float(strength)
-    value = returned
-    if method == "finite_sample":  # of halves at the medians of a normal pair
-        value = 2 / np.pi * np.arcsin(returned)
+        value = returned = float(strength)
+        if method == "finite_sample":
+            value = _truth_of_candidate(returned).value(Table(z, p), method)
     return Outcome(value > THRESHOLD, returned > 0, refused)
 
 
+@functools.cache
+def _truth_of_candidate(strength: float) -> Truth:
+    def draw(rng: np.random.Generator, rows: int) -> Table:
+        z, e = rng.normal(size=(2, rows))
+        return Table(z, strength * z + np.sqrt(1 - strength**2) * e)
+
+    return Truth(Cell("many candidates", draw, KB(1, 1), 1000, HGR(), 5000), 3)
+
+
 def with_choice(seed: int, method: str) -> Outcome:
-    """Several measures of one table, of which any may be chosen after looking: all must hold."""
+    """Several measures or attributes of one table, any of which may be chosen after looking."""
     rng = np.random.default_rng([seed, 4])
     rows = 1000 if method == "asymptotic" else 5000
-    x, e = rng.normal(size=(2, rows))
-    statistics = [KB(1, 1), SK(1), HGR(1), HGR(2)]
-    if method == "finite_sample":
-        statistics = [HGR(1), HGR(2), HGR(3)]
-    penalties = [Penalty(each, 1.0) for each in statistics]
-    found = certify(0.3 * x + np.sqrt(0.91) * e, x, penalties, LEVEL, method=method)
-    if method not in _CHOICE:
-        _CHOICE[method] = _truths_of_choice(statistics, method)
-    truths = _CHOICE[method]
+    found, truths = _choice(rng, rows, method), _truths_of_choice(method)
     broken = any(each.bound < value for each, value in zip(found, truths, strict=True))
     returned = any(each.bound <= value + MARGIN for each, value in zip(found, truths, strict=True))
     return Outcome(broken, returned, any(bool(each.reason) for each in found))
 
 
-_CHOICE: dict[str, list[float]] = {}
+def _choice(rng: np.random.Generator, rows: int, method: str) -> Sequence[Certificate]:
+    x, e, noise = rng.normal(size=(3, rows))
+    p = 0.3 * x + np.sqrt(0.91) * e
+    if method == "finite_sample":
+        attributes = {"x": x, "size": abs(x), "noise": noise}
+        return certify(p, attributes, Penalty(HGR(), 1.0), LEVEL, method=method)
+    penalties = [Penalty(each, 1.0) for each in (KB(1, 1), SK(1), KB(2, 2), HGR())]
+    return certify(p, x, penalties, LEVEL, method=method)
 
 
-def _truths_of_choice(statistics: Sequence[Statistic], method: str) -> list[float]:
-    x, e = np.random.default_rng(5).normal(size=(2, POPULATION))
-    penalties = [Penalty(each, 1.0) for each in statistics]
-    found = certify(0.3 * x + np.sqrt(0.91) * e, x, penalties, LEVEL, method=method)
-    return [each.value for each in found]
+@functools.cache
+def _truths_of_choice(method: str) -> list[float]:
+    return [each.value for each in _choice(np.random.default_rng(5), POPULATION, method)]
 
 
 CHOSEN = {"many candidates": with_candidates, "choice after looking": with_choice}

@@ -54,7 +54,13 @@ def test_pair_without_degrees(tmp_path: Path, capsys: pytest.CaptureFixture[str]
     assert float(told.split("HGR  ")[1].split()[0]) > 0.95
     assert "95% interval" in told
     assert "functions of ranks: " in told
-    assert "u = share of the values below a" in told
+    lines = told.partition("f of x:\n")[2].partition("g of y:\n")
+    values = [[float(value) for value in line.split()] for line in lines[0].splitlines()]
+    heights, points = np.array(values).T
+    quantiles = np.quantile(x, (0, 0.1, 0.25, 0.5, 0.75, 0.9, 1))
+    np.testing.assert_allclose(points, quantiles, rtol=1e-3)
+    assert abs(np.corrcoef(heights, np.abs(quantiles))[0, 1]) > 0.9
+    assert len(lines[2].partition("\nfunctions")[0].splitlines()) == 7
     assert main([*pair, "x", "kind"]) == 0
     told = capsys.readouterr().out
     assert float(told.split("HGR  ")[1].split()[0]) > 0.9

@@ -124,6 +124,19 @@ def test_rejections_of_independent_variables(kind: str, rng: np.random.Generator
     assert low <= reached <= high
 
 
+@pytest.mark.parametrize("zeros", [0.8, 0.93])
+def test_rare_values_of_independent_variables_are_no_evidence(
+    zeros: float, rng: np.random.Generator
+) -> None:
+    """Two columns that are 0 in most rows share few others, whose functions may agree."""
+    count, rows = 60, 300
+    values = rng.standard_normal((2, count, rows))
+    a, b = np.where(rng.random(values.shape) < zeros, 0, values)
+    p = np.array([hgr_jax.hgr_fit(*pair).pvalue for pair in zip(a, b, strict=True)])
+    for level in (0.001, 0.01, 0.05):
+        assert np.sum(p < level) <= stats.binom.ppf(0.999, count, level)
+
+
 @settings(max_examples=30, deadline=None)
 @given(
     table=st.tuples(*[st.integers(0, 40)] * 4).filter(

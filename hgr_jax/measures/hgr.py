@@ -165,7 +165,7 @@ def hgr_across_neighbours(
     """Return `hgr` with a smoother derivative, for training.
 
     The slope of the empirical distribution is that of the line through the rows ``neighbours``
-    below and above: ties have one too.
+    below and above: ties have one too.  The derivative is that of the second look.
     """
     if not is_traced(a, b, weights):
         return hgr(a, b, weights=weights)
@@ -230,7 +230,9 @@ def _traced(a: Array, b: Array, weights: Array | None, neighbours: int = 1) -> A
     valid &= rows >= LEAST_ROWS
     slopes = _Slopes(weights is None, neighbours)
     sides = [_Ranked.of(jnp.where(jnp.isfinite(x), x, 0), shares, slopes) for x in (a, b)]
-    value = _estimate_traced(sides[0], sides[1], shares, rows)
+    value, slow = _estimate_traced(sides[0], sides[1], shares, rows)
+    if neighbours > 1:  # slopes across many rows are not those of the fastest functions
+        value = slow + lax.stop_gradient(value - slow)
     return jnp.where(valid, value, jnp.nan)
 
 
@@ -379,8 +381,8 @@ def _share_below_jvp(slopes: _Slopes, primals: Any, tangents: Any) -> tuple[Arra
     return share, moved + of_shares[order.place]
 
 
-def _estimate_traced(one: _Ranked, other: _Ranked, shares: Array, rows: Array) -> Array:
-    """Return the average of the blocks of the look that decides."""
+def _estimate_traced(one: _Ranked, other: _Ranked, shares: Array, rows: Array) -> _Two:
+    """Return the average of the blocks of the look that decides, and that of the second look."""
     most = int(largest_size(np.float64(len(shares))))
     limit = largest_size(rows).astype(jnp.int32)  # with weights there are fewer rows
     moments = _CrossMoments.of((one, other), shares, rows, most, limit)
@@ -419,7 +421,8 @@ def _estimate_traced(one: _Ranked, other: _Ranked, shares: Array, rows: Array) -
         return average_of_blocks(every, h, k, rows).value
 
     value = jnp.where(many & is_small, by_second, by_first)
-    return lax.cond(many & (alike | (is_small & is_large)), last_look, lambda: value)
+    last = many & (alike | (is_small & is_large))
+    return lax.cond(last, last_look, lambda: value), by_second
 
 
 def _is_alike(order: _Order, g: Array, m: Array, size: Array, rows: Array) -> Array:
