@@ -36,7 +36,13 @@ from hgr_jax._checks import (
     rows_at,
 )
 from hgr_jax.core.host.estimates import HGREstimate
-from hgr_jax.core.host.ranks import MANY_ROWS, effective_row_count, maps_of_untied
+from hgr_jax.core.host.ranks import (
+    MANY_ROWS,
+    MIN_EFFECTIVE_ROWS,
+    effective_row_count,
+    largest_squares,
+    maps_of_untied,
+)
 from hgr_jax.core.linalg import half_lower, matmul
 from hgr_jax.core.numerics import safe_divide
 from hgr_jax.core.ranks import (
@@ -414,7 +420,7 @@ def _estimate_traced(one: _Ranked, other: _Ranked, shares: Array, rows: Array) -
         for side, (ordered, g) in enumerate(sides):
             found, cosines = _long_squares(ordered, g * shares[None], available[side], rows)
             few = np.tile(np.arange(1, THIN + 1, dtype=np.int32), len(cosines) // THIN)
-            count = jnp.minimum(few, available[1 - side])
+            count = jnp.minimum(few, _reliable(g, shares, rows))
             sizes = (cosines, count) if side == 0 else (count, cosines)
             parts.append((found, *sizes))
         every, h, k = (jnp.concatenate(each) for each in zip(*parts, strict=True))
@@ -438,6 +444,15 @@ def _is_alike(order: _Order, g: Array, m: Array, size: Array, rows: Array) -> Ar
         alike, error = jnp.mean(part, axis=1), jnp.std(part, axis=1) / part.shape[1] ** 0.5
         beyond &= alike_beyond(alike, error, explained, counts, rows)
     return jnp.any(beyond)
+
+
+def _reliable(g: Array, shares: Array, rows: Array) -> Array:
+    """Return how many of few functions ``g (3, n)`` do not single out a few rows."""
+    largest = jnp.max(jnp.cumsum(g * g, axis=0) * (shares * rows)[None], axis=1)
+    untied = largest_squares()[: len(g)].astype(g.dtype)
+    share = jnp.minimum(safe_divide(untied, largest), 1)
+    enough = rows * share**2 >= jnp.minimum(MIN_EFFECTIVE_ROWS, rows) * (1 - 1e-5)
+    return jnp.sum(jnp.cumprod((enough & (jnp.max(g * g, axis=1) > 0)).astype(jnp.int32)))
 
 
 def _long_squares(side: _Ranked, mass: Array, size: Array, rows: Array) -> _Two:

@@ -697,13 +697,14 @@ class _ByRanks:
             for column, group in groups(self.pairs[places, side]):
                 _, order, own = seen(column)
                 for part in chunks(group, ORDERED_AT_ONCE):
-                    others = [seen(other)[2] for other in self.pairs[places[part], 1 - side]]
                     few = np.zeros((THIN, len(part), len(own)))
-                    for i, f in enumerate(others):
+                    reliable = np.zeros(len(part), np.intp)
+                    for i, other in enumerate(self.pairs[places[part], 1 - side]):
+                        ranked, _, f = seen(other)
                         few[: f.shape[1], i] = f[:, :THIN].T
+                        reliable[i] = min(ranked.reliable, f.shape[1])
                     size = np.full(len(part), own.shape[1])
-                    available = np.array([f.shape[1] for f in others])
-                    parts.append(long_blocks(order, few, size, available, rows, number=True))
+                    parts.append(long_blocks(order, few, size, reliable, rows, number=True))
                     at.append(part)
             found.append(LongBlocks.joined(parts).take(np.argsort(np.concatenate(at))))
         return found

@@ -22,7 +22,10 @@ from hgr_jax.core.host.ranks import (
     RankOrder,
     block_squares,
     effective_row_count,
+    effective_shares,
+    is_reliable,
     leading,
+    scale_to_effective_rows,
 )
 from hgr_jax.core.ranks import (
     EXACT,
@@ -104,7 +107,7 @@ class LongBlocks:
 
 
 def long_blocks(
-    order: RankOrder, g: Floats, size: Integers, available: Integers, rows: float, *, number: bool
+    order: RankOrder, g: Floats, size: Integers, reliable: Integers, rows: float, *, number: bool
 ) -> LongBlocks:
     """Return the long blocks of functions of one variable beside N others.
 
@@ -116,7 +119,8 @@ def long_blocks(
       order: the rows in the order of the variable.
       g: functions ``(f, N, n)`` of the others.
       size: ``(N,)``, the number of functions of the variable in other blocks.
-      available: ``(N,)``, numbers of functions of the others.
+      reliable: ``(N,)``, numbers of functions of the others that do not single out a few rows,
+        beside which chance would make more than it does on average.
       rows: effective number of rows.
       number: whether the others are numbers.
     """
@@ -143,7 +147,7 @@ def long_blocks(
     return LongBlocks(
         squares.reshape(-1, pairs),
         cosines.reshape(-1, pairs),
-        np.minimum(np.repeat(few, len(all_sizes))[:, None], available),
+        np.minimum(np.repeat(few, len(all_sizes))[:, None], reliable),
     )
 
 
@@ -381,10 +385,19 @@ class HGREstimate:
             if order is None or not len(g) or len(g) > MOST_INDICATORS:
                 found.append(LongBlocks(*np.zeros((3, 0, 1))))
                 continue
-            sizes = self._sizes(self.wide_moments)
-            size, available = (np.array([sizes[i]]) for i in (side, 1 - side))
-            found.append(long_blocks(order, g[:, None], size, available, self.rows, number=number))
+            size = np.array([self._sizes(self.wide_moments)[side]])
+            reliable = np.array([self._reliable(1 - side, g)])
+            found.append(long_blocks(order, g[:, None], size, reliable, self.rows, number=number))
         return found
+
+    def _reliable(self, side: int, g: Floats) -> int:
+        """Return how many of the functions ``g`` of a side do not single out a few rows."""
+        column = self.columns[side]
+        if column is not None:
+            return min(column.reliable, len(g))
+        heaviest = 1.0 if self.weights is None else scale_to_effective_rows(self.weights)
+        share = effective_shares(g, heaviest)[-1]
+        return len(g) if is_reliable(self.rows, share) else 0
 
     @functools.cached_property
     def wide_moments(self) -> Floats:

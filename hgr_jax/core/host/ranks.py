@@ -398,7 +398,7 @@ def maps_to_orthonormal(covariance: Floats, rows: Floats) -> tuple[Floats, Integ
 
 
 @functools.cache
-def _largest_squares() -> Floats:
+def largest_squares() -> Floats:
     """Return the largest sum of squares of the first functions of untied ranks, ``(32,)``."""
     return np.max(np.cumsum(untied(MANY_ROWS, MOST_FUNCTIONS) ** 2, axis=0), axis=1)
 
@@ -420,7 +420,7 @@ def reliable_functions(f: Floats, rows: float, heaviest: Floats) -> tuple[int, f
 def effective_shares(f: Floats, heaviest: Floats | float = 1.0) -> Floats:
     """Return 1 / r of `reliable_functions` for the first 1, 2, .. d of the functions ``(d, n)``."""
     largest = np.max(np.cumsum(f**2, axis=0) * heaviest, axis=1, initial=0)
-    return np.asarray(np.minimum(_largest_squares()[: len(f)] / largest, 1))
+    return np.asarray(np.minimum(largest_squares()[: len(f)] / largest, 1))
 
 
 def is_reliable(rows: Floats | float, share: Floats) -> npt.NDArray[np.bool_]:
