@@ -164,7 +164,7 @@ def hgr_across_neighbours(
     """Return `hgr` with a smoother derivative, for training.
 
     The slope of the empirical distribution is that of the line through the rows ``neighbours``
-    below and above: ties have one too.  The derivative is that of the second look.
+    below and above: ties have one too.  The derivative is without long blocks.
     """
     if not is_traced(a, b, weights):
         return hgr(a, b, weights=weights)
@@ -379,7 +379,7 @@ def _share_below_jvp(slopes: _Slopes, primals: Any, tangents: Any) -> tuple[Arra
 
 
 def _estimate_traced(one: _Ranked, other: _Ranked, shares: Array, rows: Array) -> _Two:
-    """Return the average of the blocks of the look that decides, and that of the second look."""
+    """Return the average of the blocks of the look that decides, with long blocks and without."""
     most = int(largest_size(np.float64(len(shares))))
     limit = largest_size(rows).astype(jnp.int32)  # with weights there are fewer rows
     moments = _CrossMoments.of((one.share, other.share), shares, rows, most, limit)
@@ -415,8 +415,13 @@ def _estimate_traced(one: _Ranked, other: _Ranked, shares: Array, rows: Array) -
     by_all = average_of_blocks(every, h, k, rows)
     (by_first, is_small), (by_second, is_large) = looks
     again = jnp.maximum(*moments.in_first) > OF_BOTH
-    value = jnp.where(again & (alike | is_small & is_large), by_all.value, by_second)
-    return jnp.where(again & (alike | is_small), value, by_first), by_second
+    without_long = average_of_blocks(*parts[0], rows)
+
+    def of_look(by_last: Array) -> Array:
+        value = jnp.where(again & (alike | is_small & is_large), by_last, by_second)
+        return jnp.where(again & (alike | is_small), value, by_first)
+
+    return of_look(by_all.value), of_look(without_long.value)
 
 
 def _is_alike(order: _Order, g: Array, m: Array, size: Array, rows: Array) -> Array:
