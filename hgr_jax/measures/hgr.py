@@ -171,7 +171,7 @@ def hgr_across_neighbours(
     """Return `hgr` with a smoother derivative, for training.
 
     The slope of the empirical distribution is that of the line through the rows ``neighbours``
-    below and above: ties have one too.  The derivative is that of the second look.
+    below and above: ties have one too.  The derivative is without long blocks.
     """
     if not is_traced(a, b, weights):
         return hgr(a, b, weights=weights)
@@ -388,7 +388,7 @@ def _share_below_jvp(slopes: _Slopes, primals: Any, tangents: Any) -> tuple[Arra
 
 
 def _estimate_traced(one: _Ranked, other: _Ranked, shares: Array, rows: Array) -> _Two:
-    """Return the average of the blocks of the look that decides, and that of the second look."""
+    """Return the average of the blocks of the look that decides, with long blocks and without."""
     most = int(largest_size(np.float64(len(shares))))
     limit = largest_size(rows).astype(jnp.int32)  # with weights there are fewer rows
     moments = _CrossMoments.of((one, other), shares, rows, most, limit)
@@ -414,7 +414,7 @@ def _estimate_traced(one: _Ranked, other: _Ranked, shares: Array, rows: Array) -
         alike |= _is_alike(ordered.order, g, explaining, moments.in_first[side], rows)
     many = jnp.maximum(*moments.in_first) > OF_BOTH
 
-    def last_look() -> Array:
+    def last_look() -> _Two:
         blocks = Blocks.all(most)
         parts = [(top_squares(m, blocks), *sizes_in(blocks, available))]
         for side, (ordered, g) in enumerate(sides):
@@ -424,11 +424,12 @@ def _estimate_traced(one: _Ranked, other: _Ranked, shares: Array, rows: Array) -
             sizes = (cosines, count) if side == 0 else (count, cosines)
             parts.append((found, *sizes))
         every, h, k = (jnp.concatenate(each) for each in zip(*parts, strict=True))
-        return average_of_blocks(every, h, k, rows).value
+        by_all = average_of_blocks(every, h, k, rows)
+        return by_all.value, average_of_blocks(*parts[0], rows).value
 
     value = jnp.where(many & is_small, by_second, by_first)
     last = many & (alike | (is_small & is_large))
-    return lax.cond(last, last_look, lambda: value), by_second
+    return lax.cond(last, last_look, lambda: (value, value))
 
 
 def _is_alike(order: _Order, g: Array, m: Array, size: Array, rows: Array) -> Array:
