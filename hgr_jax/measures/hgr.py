@@ -453,7 +453,8 @@ def _reliable(g: Array, shares: Array, rows: Array) -> Array:
     untied = largest_squares()[: len(g)].astype(g.dtype)
     share = jnp.minimum(safe_divide(untied, largest), 1)
     enough = rows * share**2 >= jnp.minimum(MIN_EFFECTIVE_ROWS, rows) * (1 - 1e-5)
-    return jnp.sum(jnp.cumprod((enough & (jnp.max(g * g, axis=1) > 0)).astype(jnp.int32)))
+    used = enough & (jnp.max(g * g, axis=1) > 0)
+    return jnp.sum(jnp.cumprod(used.astype(jnp.int32)), dtype=jnp.int32)
 
 
 def _long_squares(side: _Ranked, mass: Array, size: Array, rows: Array) -> _Two:

@@ -326,7 +326,7 @@ class HGREstimate:
     @property
     def _has_many(self) -> bool:
         """Whether a number has more functions than the square blocks of the first look."""
-        sizes = zip(self._sizes(self.moments), self.numbers, strict=True)
+        sizes = zip(self._sizes(0), self.numbers, strict=True)
         return any(number and size > OF_BOTH for size, number in sizes)
 
     @functools.cached_property
@@ -349,7 +349,7 @@ class HGREstimate:
         number = self.numbers[1 - side]
         g = g[:THIN] if number else g
         m = (self.moments if side else self.moments.T)[..., None]
-        size = np.array([self._sizes(self.moments)[side]])
+        size = np.array([self._sizes(0)[side]])
         explained, counts = explained_by_first(m, size, number=number)
         return is_alike(order, g, explained[:, 0], counts[:, 0], self.rows)
 
@@ -385,7 +385,7 @@ class HGREstimate:
             if order is None or not len(g) or len(g) > MOST_INDICATORS:
                 found.append(LongBlocks(*np.zeros((3, 0, 1))))
                 continue
-            size = np.array([self._sizes(self.wide_moments)[side]])
+            size = np.array([self._sizes(LAST_LOOK)[side]])
             reliable = np.array([self._reliable(1 - side, g)])
             found.append(long_blocks(order, g[:, None], size, reliable, self.rows, number=number))
         return found
@@ -411,9 +411,13 @@ class HGREstimate:
         """The average of the blocks of the look that decides."""
         return self._averages[self.look]
 
-    def _sizes(self, m: Floats) -> tuple[int, int]:
-        """The numbers of functions of both sides in the largest block of moments ``(h, k)``."""
-        h, k = counts_in_blocks(_available(m), np.array([self.rows]), self.numbers)
+    def _pair_of(self, look: int) -> PolynomialPair:
+        return self.wide if look == LAST_LOOK else self.pair
+
+    def _sizes(self, look: int) -> tuple[int, int]:
+        """The numbers of functions of both sides in the largest block of a look."""
+        available = _available(self._pair_of(look))
+        h, k = counts_in_blocks(available, np.array([self.rows]), self.numbers)
         return int(h[0]), int(k[0])
 
     @property
@@ -457,7 +461,7 @@ class HGREstimate:
         return (f, g) if most == 1 else (g, f)
 
     def _fitted_blocks(self, weights: Floats, kept: Any) -> tuple[Floats, Floats]:
-        pair = self.wide if self.look == LAST_LOOK else self.pair
+        pair = self._pair_of(self.look)
         blocks = blocks_of(self._moments_of(self.look).shape, self.numbers, self.look)
         entries = np.zeros(blocks.shape)
         for weight, h, k in zip(weights, blocks.rows, blocks.columns, strict=True):
@@ -596,14 +600,14 @@ class _Averages:
                 of.long if look == LAST_LOOK else (),
             )
             self._made[look] = average_of_moments(
-                m[..., None], _available(m), rows, of.numbers, blocks, long
+                m[..., None], _available(of._pair_of(look)), rows, of.numbers, blocks, long
             )
         return self._made[look]
 
 
-def _available(m: Floats) -> tuple[Integers, Integers]:
+def _available(pair: PolynomialPair) -> tuple[Integers, Integers]:
     """Return the numbers of functions of both sides of one pair that are not 0, ``(1,)``."""
-    h, k = (np.array([np.count_nonzero(m.any(axis=axis))]) for axis in (1, 0))
+    h, k = (np.array([np.count_nonzero(side.any(axis=1))]) for side in pair.sides)
     return h, k
 
 
