@@ -39,7 +39,6 @@ from hgr_jax.fairness import (
 )
 from hgr_jax.fairness.statistics import NAMED_STATISTICS
 from hgr_jax.inference import upper_bound
-from hgr_jax.measures.classical import average_ranks
 
 ROWS = 48
 Pair = tuple[jax.Array, jax.Array]
@@ -410,13 +409,9 @@ class TestHGR:
         z, y = x[:, 0], x[:, 0] ** 2 + x[:, 1]
         dual = LagrangianDual(optax.adam(3e-2))
         for inputs in (x, np.round(2 * x) / 2):  # of few values: predictions tie
-            trainer = trained(Penalty("hgr", 0.3), data=(inputs, y, z), dual=dual, steps=300)
+            trainer = trained(Penalty("hgr", 0.3), data=(inputs, y, z), dual=dual, steps=600)
             prediction = np.asarray(trainer.predict(inputs))
-            if inputs is x:
-                assert hgr_jax.hgr(z, prediction) < 0.35
-            # Of ties fast functions tell the attribute, whatever the training does.
-            ranks = [average_ranks(jnp.asarray(each)) for each in (z, prediction)]
-            assert hgr_jax.kb(*ranks) < 0.35
+            assert hgr_jax.hgr(z, prediction) < 0.35
             assert np.corrcoef(prediction, y)[0, 1] > 0.4
 
     def test_options_are_checked(self) -> None:

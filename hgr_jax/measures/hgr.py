@@ -168,10 +168,10 @@ def hgr(
 def hgr_across_neighbours(
     a: Array, b: Array, neighbours: int, weights: Array | None = None
 ) -> Array:
-    """Return `hgr` with a smoother derivative, for training.
+    """Return `hgr` for training: without long blocks where it is traced, and smoother.
 
     The slope of the empirical distribution is that of the line through the rows ``neighbours``
-    below and above: ties have one too.  The derivative is without long blocks.
+    below and above: ties have one too.
     """
     if not is_traced(a, b, weights):
         return hgr(a, b, weights=weights)
@@ -237,8 +237,8 @@ def _traced(a: Array, b: Array, weights: Array | None, neighbours: int = 1) -> A
     slopes = _Slopes(weights is None, neighbours)
     sides = [_Ranked.of(jnp.where(jnp.isfinite(x), x, 0), shares, slopes) for x in (a, b)]
     value, slow = _estimate_traced(sides[0], sides[1], shares, rows)
-    if neighbours > 1:  # slopes across many rows are not those of the fastest functions
-        value = slow + lax.stop_gradient(value - slow)
+    if neighbours > 1:  # slopes across many rows are not those of long blocks
+        value = slow
     return jnp.where(valid, value, jnp.nan)
 
 
