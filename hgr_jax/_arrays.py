@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from typing import Any
 
 import jax
@@ -79,3 +80,18 @@ def scalar_of(value: float, dtype: DTypeLike) -> Array:
 @jax.jit
 def _identity(x: Array) -> Array:
     return x
+
+
+def chunks(chosen: Integers, size: int) -> Iterator[Integers]:
+    """Yield parts of at most ``size`` entries."""
+    for start in range(0, len(chosen), max(size, 1)):
+        yield chosen[start : start + max(size, 1)]
+
+
+def groups(keys: Integers) -> Iterator[tuple[int, Integers]]:
+    """Yield each distinct key of ``(N,)``, rising, and its positions."""
+    order = np.argsort(keys, kind="stable")
+    distinct, starts = np.unique(keys[order], return_index=True)
+    stops = np.append(starts, len(keys))[1:]
+    for key, start, stop in zip(distinct, starts, stops, strict=True):
+        yield int(key), order[start:stop]

@@ -21,7 +21,7 @@ from bench.conditional_designs import DESIGNS
 from hgr_jax import independence_test, scan
 from hgr_jax.core.host import ranks as host_ranks
 from hgr_jax.core.host.ranks import BLOCKS, RankedColumn
-from hgr_jax.inference import IndependenceTest, roys_root
+from hgr_jax.inference import IndependenceTest, rank_law, roys_root
 from hgr_jax.inference.rank_law import (
     combined_pvalues,
     cross_moments,
@@ -29,7 +29,6 @@ from hgr_jax.inference.rank_law import (
     log_probability,
 )
 from hgr_jax.inference.roys_root import survival
-from hgr_jax.scanning import rank_tests
 
 
 def functions(x: np.ndarray) -> np.ndarray:
@@ -509,13 +508,13 @@ def test_no_rare_value_is_lost_in_the_logarithm() -> None:
 
 
 def test_many_pairs(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(rank_tests, "COUNTED_NUMBERS", 40)
-    monkeypatch.setattr(rank_tests, "COUNTED_AT_ONCE", 3)
+    monkeypatch.setattr(rank_law, "COUNTED_NUMBERS", 40)
+    monkeypatch.setattr(rank_law, "COUNTED_AT_ONCE", 3)
     x = (np.random.default_rng(0).random((7, 103)) < 0.4).astype(np.int32)
     x[:, -1] = 1  # alone in its block
     pairs = np.stack(np.triu_indices(7, 1), axis=1)
     expected = [fisher_log_pvalues(103, sum(x[i] & x[j]), sum(x[i]), sum(x[j])) for i, j in pairs]
-    found = rank_tests.exact_log_pvalues([*x], pairs)
+    found = rank_law.exact_log_pvalues([*x], pairs)
     np.testing.assert_allclose(found, expected, rtol=1e-12)
 
 

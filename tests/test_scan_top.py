@@ -15,8 +15,8 @@ import hgr_jax
 from hgr_jax import Scan, independence_test, kb, scan
 from hgr_jax.cli.main import main
 from hgr_jax.core.host.ranks import codes_of, ranked_columns, ranks
+from hgr_jax.inference.rank_law import ExactScreen
 from hgr_jax.scanning import consumers, screen
-from hgr_jax.scanning.rank_tests import ExactScreen
 from hgr_jax.scanning.screen import RankScreen, as_float32
 
 ROWS = 300

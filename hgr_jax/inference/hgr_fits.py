@@ -14,14 +14,12 @@ from numpy.typing import ArrayLike, NDArray
 
 from hgr_jax._arrays import Floats, is_traced
 from hgr_jax._checks import as_host_weights, as_real_array, check_level
-from hgr_jax._texts import near_matches
 from hgr_jax.core.fits import TransformedPair
 from hgr_jax.core.host.estimates import HGREstimate, correlation_of
-from hgr_jax.core.host.ranks import ranks
 from hgr_jax.inference.independence import independence_test
 from hgr_jax.measures.conditional_hgr import ConditionalHGRFit, conditional_hgr_fit
 from hgr_jax.measures.hgr import estimate_of_numbers, read_pair, repeated
-from hgr_jax.tables.levels import Category, encode_by_levels
+from hgr_jax.tables.levels import Category, codes_of_labels
 
 
 @overload
@@ -135,15 +133,7 @@ class LevelTransform:
         given = np.asarray(x)
         at = np.atleast_1d(given)
         if at.dtype.kind in "OUT":
-            texts = np.array([str(text) for text in at.tolist()], object)
-            codes = encode_by_levels(texts, self.levels)
-            if self.pooled:
-                codes[encode_by_levels(texts, self.pooled) >= 0] = len(self.levels) - 1
-            if (codes < 0).any():
-                unknown = texts[codes < 0][0]
-                raise ValueError(
-                    f"the category has no level {unknown!r}{near_matches(unknown, self.levels)}"
-                )
+            codes = codes_of_labels(at, self.levels, self.pooled)
         else:
             codes = at.astype(np.intp)
         values = self.values[codes]
@@ -206,12 +196,9 @@ class HGRFit(TransformedPair):
     ) -> HGRFit:
         """Return the fit of an estimate, of values or codes; ``pvalue`` if it is known."""
         f, g = estimate.functions()
-        shares = estimate.pair.shares
-        raw, error = correlation_of(f, g, shares)
-        f, g = (z / math.sqrt(max(float(shares @ z**2), 1e-300)) for z in (f, g))
-        sign = -1 if (f * shares) @ ranks(columns[0][:, None])[:, 0] < 0 else 1
+        raw, error = correlation_of(f, g, estimate.pair.shares)
         sides = [
-            transform_of(x, sign * z, category)
+            transform_of(x, z, category)
             for x, z, category in zip(columns, (f, g), categories, strict=True)
         ]
         return cls(

@@ -12,7 +12,8 @@ oscillate in one variable.  So several blocks are tested at once:
   table of simulations; beyond the table log P(P <= p) is a line in log p;
 * `test_long_blocks`: where neighbours in the order of a variable are alike beyond these blocks, the
   smallest p-value of long blocks of many cosines, as of fast oscillations;
-* `fisher_log_pvalues`: the exact law of two variables of two values.
+* `BlockStatistics`: statistics of many pairs, which are tested together;
+* `fisher_log_pvalues`, `ExactScreen`: the exact law of two variables of two values.
 
 Source: Liu & Xie, "Cauchy combination test: a powerful test with analytic p-value calculation
 under arbitrary dependency structures" (2020).
@@ -21,6 +22,7 @@ under arbitrary dependency structures" (2020).
 from __future__ import annotations
 
 import functools
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -28,7 +30,7 @@ import numpy as np
 import numpy.typing as npt
 from scipy import special
 
-from hgr_jax._arrays import Floats, Integers
+from hgr_jax._arrays import Floats, Integers, chunks, groups
 from hgr_jax.core.host.estimates import HGREstimate
 from hgr_jax.core.host.linalg import top_singular_values
 from hgr_jax.core.host.ranks import BLOCKS
@@ -254,3 +256,93 @@ def _log_upper_tail(rows: Any, least: Any, ones: Any, others: Any) -> Floats:
 def _log_choices(n: Any, k: Any) -> Floats:
     log_count = special.gammaln(n + 1.0) - special.gammaln(k + 1.0) - special.gammaln(n - k + 1.0)
     return np.asarray(log_count)
+
+
+COUNTED_AT_ONCE = 256
+"""Number of binary columns on each side that are counted at a time."""
+
+COUNTED_NUMBERS = 2**22
+"""Number of values of the columns that are counted at a time."""
+
+
+def exact_log_pvalues(columns: Sequence[Integers], pairs: Integers) -> Floats:
+    """Return log p-values of Fisher's exact test for ``pairs (N, 2)`` of binary columns."""
+    log_p = np.zeros(len(pairs))
+    tiles = pairs // COUNTED_AT_ONCE
+    for _, part in groups(tiles[:, 0] * len(columns) + tiles[:, 1]):
+        (left, i), (right, j) = (np.unique(side, return_inverse=True) for side in pairs[part].T)
+        f, g = ([columns[c] for c in side] for side in (left, right))
+        ones, others = np.sum(f, axis=1)[i], np.sum(g, axis=1)[j]
+        log_p[part] = fisher_log_pvalues(len(f[0]), both_counts(f, g)[i, j], ones, others)
+    return log_p
+
+
+def both_counts(one: Sequence[Integers], other: Sequence[Integers]) -> Integers:
+    """Count the rows where both of two binary columns have 1, ``(p, q)``."""
+    rows = len(one[0])
+    total = np.zeros((len(one), len(other)), np.int64)
+    # float32 counts exactly up to 2^24.
+    size = min(max(1, COUNTED_NUMBERS // (len(one) + len(other))), 2**24)
+    for start in range(0, rows, size):
+        left, right = (
+            np.array([column[start : start + size] for column in side], np.float32)
+            for side in (one, other)
+        )
+        total += (left @ right.T).astype(np.int64)
+    return total
+
+
+class ExactScreen:
+    """Fisher's exact tests of all pairs of two parts of the binary columns of a table."""
+
+    def __init__(self, parts: Sequence[Sequence[Integers]]) -> None:
+        """Take parts of columns ``(n,)`` of 0 and 1."""
+        self.parts = parts
+
+    def log_pvalues(self, left: int, right: int) -> Floats:
+        """Return log p-values of two parts ``(p, q)``; NaN up to the diagonal for equal parts."""
+        f, g = self.parts[left], self.parts[right]
+        ones, others = np.sum(f, axis=1)[:, None], np.sum(g, axis=1)
+        log_p = fisher_log_pvalues(len(f[0]), both_counts(f, g), ones, others)
+        return above_diagonal(log_p) if left == right else log_p
+
+
+def above_diagonal(log_p: Floats) -> Floats:
+    """Return a square matrix with NaN on and below its diagonal."""
+    return np.where(np.tri(len(log_p), dtype=bool), np.nan, log_p)
+
+
+TESTED_AT_ONCE = 2**16
+"""Number of pairs that are tested at a time: each takes half a kilobyte meanwhile."""
+
+
+class BlockStatistics(NamedTuple):
+    """Statistics of the blocks of some pairs.
+
+    Attributes:
+      places: ``(N,)``, positions of the pairs.
+      values: top singular values of the blocks.
+      degrees: ``(2, N)``, numbers of functions of both sides.
+      effective_rows: ``(N,)``, effective sample sizes, allowing for ties.
+      least_log_p: ``(N,)``, logarithms of the smallest possible p-values.
+    """
+
+    places: Integers
+    values: Floats
+    degrees: Integers
+    effective_rows: Floats
+    least_log_p: Floats
+
+    @classmethod
+    def joined(cls, parts: Sequence[BlockStatistics]) -> BlockStatistics:
+        """Join parts, as a law costs as much for some hundred pairs as for all."""
+        return cls(*(np.concatenate(each, axis=-1) for each in zip(*parts, strict=True)))
+
+    def log_pvalues(self, rows: Floats) -> Floats:
+        """Return log p-values ``(N,)`` of pairs, given their numbers of rows."""
+        log_p = np.empty(len(self.places))
+        effective_rows = np.maximum(self.effective_rows, MIN_TABULATED_ROWS)
+        for part in chunks(np.arange(len(log_p)), TESTED_AT_ONCE):
+            together = combined(self.values[:, part], rows[part], self.degrees[:, part]).log_p
+            log_p[part] = log_probability(together, effective_rows[part])
+        return np.maximum(log_p, self.least_log_p)

@@ -16,7 +16,7 @@ import numpy as np
 from jax import Array
 from numpy.typing import NDArray
 
-from hgr_jax._arrays import Floats, Integers
+from hgr_jax._arrays import Floats, Integers, chunks
 from hgr_jax.core.host.linalg import inverse_choleskies
 from hgr_jax.core.host.polynomials import Polynomials, stieltjes, tolerance
 from hgr_jax.core.host.ranks import maps_to_orthonormal
@@ -29,7 +29,6 @@ from hgr_jax.scanning.features import (
     Features,
     Kernels,
     RowFunctions,
-    chunks,
     width_of,
 )
 from hgr_jax.scanning.sums import own_moments

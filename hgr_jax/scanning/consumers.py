@@ -22,14 +22,14 @@ import jax.numpy as jnp
 import numpy as np
 
 from hgr_jax._archive import load_archive, save_archive
-from hgr_jax._arrays import Floats, Integers
+from hgr_jax._arrays import Floats, Integers, chunks
 from hgr_jax._checks import as_host_weights, look_like_counts
 from hgr_jax._progress import progress_bar
 from hgr_jax.core.host.ranks import MOST_FUNCTIONS, RankedColumn, codes_of, ranked_columns, ranks
 from hgr_jax.core.kernels import encode
 from hgr_jax.inference.pvalue_histogram import PValueHistogram
-from hgr_jax.inference.rank_law import MIN_TABULATED_ROWS
-from hgr_jax.scanning.features import as_features, chunks
+from hgr_jax.inference.rank_law import MIN_TABULATED_ROWS, ExactScreen
+from hgr_jax.scanning.features import as_features
 from hgr_jax.scanning.findings import FALSE_DISCOVERY_RATE
 from hgr_jax.scanning.memory import MemoryTable
 from hgr_jax.scanning.pairs import (
@@ -38,7 +38,6 @@ from hgr_jax.scanning.pairs import (
     skipped_columns,
     split_given,
 )
-from hgr_jax.scanning.rank_tests import ExactScreen
 from hgr_jax.scanning.request import (
     CHECKPOINT_SECONDS,
     Request,

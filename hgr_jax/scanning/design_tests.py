@@ -13,7 +13,7 @@ from collections.abc import Callable, Sequence
 import numpy as np
 from numpy.typing import NDArray
 
-from hgr_jax._arrays import Floats, Integers
+from hgr_jax._arrays import Floats, Integers, groups
 from hgr_jax.core.host.linalg import residuals
 from hgr_jax.core.host.polynomials import centred_indicators
 from hgr_jax.core.host.ranks import MOST_FUNCTIONS, RankedColumn
@@ -25,7 +25,6 @@ from hgr_jax.inference.dependent_rows import (
     shift_test,
 )
 from hgr_jax.inference.permutation import host_generator
-from hgr_jax.scanning.features import groups
 from hgr_jax.scanning.request import Test
 from hgr_jax.scanning.table import Table
 from hgr_jax.tables.columns import Columns

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import dataclasses
 import functools
-from collections.abc import Iterator
 from typing import Any, Protocol
 
 import jax.numpy as jnp
@@ -285,21 +284,6 @@ class Patterns:
             index.append(position[key])
         present = np.stack(patterns, axis=1) if patterns else np.zeros((features.rows, 0), bool)
         return cls(np.array(index, np.intp), present)
-
-
-def chunks(chosen: Integers, size: int) -> Iterator[Integers]:
-    """Yield parts of at most ``size`` entries."""
-    for start in range(0, len(chosen), max(size, 1)):
-        yield chosen[start : start + max(size, 1)]
-
-
-def groups(keys: Integers) -> Iterator[tuple[int, Integers]]:
-    """Yield each distinct key of ``(N,)``, rising, and its positions."""
-    order = np.argsort(keys, kind="stable")
-    distinct, starts = np.unique(keys[order], return_index=True)
-    stops = np.append(starts, len(keys))[1:]
-    for key, start, stop in zip(distinct, starts, stops, strict=True):
-        yield int(key), order[start:stop]
 
 
 class RowFunctions(Protocol):

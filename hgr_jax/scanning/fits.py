@@ -22,7 +22,6 @@ from numpy.typing import ArrayLike, NDArray
 
 from hgr_jax._arrays import Floats
 from hgr_jax._checks import check_level
-from hgr_jax._texts import near_matches
 from hgr_jax._threads import one_blas_thread
 from hgr_jax.core.canonical import Transformation
 from hgr_jax.core.fits import CopulaTransform, KBFit, is_dominant, takes_one_value
@@ -36,7 +35,7 @@ from hgr_jax.core.host.polynomials import (
     stieltjes,
     tolerance,
 )
-from hgr_jax.core.host.ranks import MOST_FUNCTIONS, RankKernel, ranks
+from hgr_jax.core.host.ranks import MOST_FUNCTIONS, RankKernel
 from hgr_jax.core.kernels import Encoder, Indicators
 from hgr_jax.core.orthonormal import PolynomialBasis
 from hgr_jax.core.partial import EXPLAINED
@@ -46,7 +45,7 @@ from hgr_jax.inference.independence import independence_test
 from hgr_jax.measures import kb_fit
 from hgr_jax.scanning.request import SOLVED
 from hgr_jax.scanning.residuals import conditioning_on
-from hgr_jax.tables.levels import encode_by_levels
+from hgr_jax.tables.levels import codes_of_labels
 
 FIT_TOLERANCE = 1e-3
 """Largest difference between the values of a scan and a fit without a warning."""
@@ -77,16 +76,7 @@ class CategoryTransform(CopulaTransform):
         host = None if isinstance(x, Array) else np.asarray(x)
         if host is None or host.dtype.kind not in "OUT" or host.ndim != 1:
             return super().__call__(x)
-        texts = np.array([str(text) for text in host.tolist()], object)
-        codes = encode_by_levels(texts, self.levels)
-        if self.pooled:
-            codes[encode_by_levels(texts, self.pooled) >= 0] = len(self.levels) - 1
-        if (codes < 0).any():
-            unknown = texts[codes < 0][0]
-            raise ValueError(
-                f"the category has no level {unknown!r}{near_matches(unknown, self.levels)}"
-            )
-        return super().__call__(codes)
+        return super().__call__(codes_of_labels(host, self.levels, self.pooled))
 
 
 def fit_of(scan: Any, a: str, b: str) -> KBFit | HGRFit:
@@ -470,13 +460,10 @@ class HostPair:
     def _details_of_ranks(self) -> PairDetails | None:
         """Return transformations and influence of HGR; None where there is no correlation."""
         estimate = self.estimate
-        f, g = estimate.functions()
-        shares = estimate.pair.shares
-        correlation, _ = correlation_of(f, g, shares)
+        both, shares = estimate.functions(), estimate.pair.shares
+        correlation, _ = correlation_of(*both, shares)
         if not correlation > 0:
             return None
-        sign = -1 if (f * shares) @ ranks(self.columns[0][:, None])[:, 0] < 0 else 1
-        both = [sign * z / math.sqrt(max(float(shares @ z**2), 1e-300)) for z in (f, g)]
         sides = [
             _transformation(x, z, shares, np.zeros(0), kernel)
             for x, z, kernel in zip(self.columns, both, self.kernels, strict=True)
@@ -485,7 +472,7 @@ class HostPair:
         def without(row: int) -> float:
             return self.restricted(np.arange(len(self.rows)) != row).value
 
-        influence = self._influence((both[0], both[1]), shares, correlation, without)
+        influence = self._influence(both, shares, correlation, without)
         return PairDetails(sides[0], sides[1], influence)
 
     def _influence(

@@ -21,7 +21,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy import special
 
-from hgr_jax._arrays import Floats, Integers
+from hgr_jax._arrays import Floats, Integers, chunks, groups
 from hgr_jax.core.host.estimates import (
     LAST_LOOK,
     HGREstimate,
@@ -42,6 +42,7 @@ from hgr_jax.core.host.ranks import (
     in_order,
     is_reliable,
     leading,
+    likeness_of_neighbours,
     neighbours_in,
     ranked_columns,
 )
@@ -55,73 +56,15 @@ from hgr_jax.core.ranks import (
 )
 from hgr_jax.inference.rank_law import (
     MIN_TABULATED_ROWS,
-    combined,
-    fisher_log_pvalues,
-    log_probability,
+    BlockStatistics,
+    exact_log_pvalues,
     test_long_blocks,
     top_values,
 )
-from hgr_jax.scanning.features import Estimates, chunks, groups
+from hgr_jax.scanning.features import Estimates
 from hgr_jax.scanning.memory import hgr_on_own_rows
 from hgr_jax.scanning.sums import sum_in_blocks
 from hgr_jax.scanning.table import Table
-
-COUNTED_AT_ONCE = 256
-"""Number of binary columns on each side that are counted at a time."""
-
-COUNTED_NUMBERS = 2**22
-"""Number of values of the columns that are counted at a time."""
-
-
-def exact_log_pvalues(columns: Sequence[Integers], pairs: Integers) -> Floats:
-    """Return log p-values of Fisher's exact test for ``pairs (N, 2)`` of binary columns."""
-    log_p = np.zeros(len(pairs))
-    tiles = pairs // COUNTED_AT_ONCE
-    for _, part in groups(tiles[:, 0] * len(columns) + tiles[:, 1]):
-        (left, i), (right, j) = (np.unique(side, return_inverse=True) for side in pairs[part].T)
-        f, g = ([columns[c] for c in side] for side in (left, right))
-        ones, others = np.sum(f, axis=1)[i], np.sum(g, axis=1)[j]
-        log_p[part] = fisher_log_pvalues(len(f[0]), both_counts(f, g)[i, j], ones, others)
-    return log_p
-
-
-def both_counts(one: Sequence[Integers], other: Sequence[Integers]) -> Integers:
-    """Count the rows where both of two binary columns have 1, ``(p, q)``."""
-    rows = len(one[0])
-    total = np.zeros((len(one), len(other)), np.int64)
-    # float32 counts exactly up to 2^24.
-    size = min(max(1, COUNTED_NUMBERS // (len(one) + len(other))), 2**24)
-    for start in range(0, rows, size):
-        left, right = (
-            np.array([column[start : start + size] for column in side], np.float32)
-            for side in (one, other)
-        )
-        total += (left @ right.T).astype(np.int64)
-    return total
-
-
-class ExactScreen:
-    """Fisher's exact tests of all pairs of two parts of the binary columns of a table."""
-
-    def __init__(self, parts: Sequence[Sequence[Integers]]) -> None:
-        """Take parts of columns ``(n,)`` of 0 and 1."""
-        self.parts = parts
-
-    def log_pvalues(self, left: int, right: int) -> Floats:
-        """Return log p-values of two parts ``(p, q)``; NaN up to the diagonal for equal parts."""
-        f, g = self.parts[left], self.parts[right]
-        ones, others = np.sum(f, axis=1)[:, None], np.sum(g, axis=1)
-        log_p = fisher_log_pvalues(len(f[0]), both_counts(f, g), ones, others)
-        return above_diagonal(log_p) if left == right else log_p
-
-
-def above_diagonal(log_p: Floats) -> Floats:
-    """Return a square matrix with NaN on and below its diagonal."""
-    return np.where(np.tri(len(log_p), dtype=bool), np.nan, log_p)
-
-
-COMPARED_NUMBERS = 2**23
-"""Number of rows of all columns whose first functions are in memory to compare neighbours."""
 
 TILE = 128
 """Number of columns on each side whose products are taken at a time."""
@@ -256,79 +199,9 @@ class _Lookup:
         return (total / (rows if weights is None else weights.sum())).reshape(shape)
 
 
-def likeness_of_neighbours(
-    columns: list[RankedColumn], neighbours: list[tuple[Integers, Integers]], pairs: Integers
-) -> Floats:
-    """Return mean products of functions of one column at neighbours in the order of the other.
-
-    And their standard errors, ``(2, 2, 3, N)``: mean and error, by the side that orders, of the
-    first three functions of the other.
-    """
-    found = np.empty((2, 2, THIN, len(pairs)))
-    width = max(1, COMPARED_NUMBERS // len(columns[0].codes))
-    for start in range(0, len(columns), width):
-        part = columns[start : start + width]
-        few = np.zeros((len(part[0].codes), len(part), THIN), np.float32)
-        for place, ranked in enumerate(part):
-            f = ranked.functions(THIN)
-            few[:, place, : len(f)] = f.T
-        for side in (0, 1):
-            others = pairs[:, 1 - side] - start
-            inside = np.flatnonzero((others >= 0) & (others < len(part)))
-            for column, group in groups(pairs[inside, side]):
-                places = inside[group]
-                one, other = neighbours[column]
-                if 4 * len(group) > len(part):
-                    f, g, at = few[one], few[other], others[places]
-                else:
-                    chosen, at = np.unique(others[places], return_inverse=True)
-                    f, g = (few[rows[:, None], chosen] for rows in (one, other))
-                products = f * g
-                mean = products.mean(axis=0)
-                square = np.einsum("rcf,rcf->cf", products, products) / len(products)
-                error = np.sqrt(np.maximum(square - mean**2, 0) / len(products))
-                found[0, side][:, places], found[1, side][:, places] = mean[at].T, error[at].T
-    return found
-
-
-TESTED_AT_ONCE = 2**16
-"""Number of pairs that are tested at a time: each takes half a kilobyte meanwhile."""
-
 MIN_PIVOT = 0.3
 """Smallest pivot of functions of ranks on a pair's rows with which these rows are taken to
 represent the rows of both columns."""
-
-
-class BlockStatistics(NamedTuple):
-    """Statistics of the blocks of some pairs.
-
-    Attributes:
-      places: ``(N,)``, positions of the pairs.
-      values: top singular values of the blocks.
-      degrees: ``(2, N)``, numbers of functions of both sides.
-      effective_rows: ``(N,)``, effective sample sizes, allowing for ties.
-      least_log_p: ``(N,)``, logarithms of the smallest possible p-values.
-    """
-
-    places: Integers
-    values: Floats
-    degrees: Integers
-    effective_rows: Floats
-    least_log_p: Floats
-
-    @classmethod
-    def joined(cls, parts: Sequence[BlockStatistics]) -> BlockStatistics:
-        """Join parts, as a law costs as much for some hundred pairs as for all."""
-        return cls(*(np.concatenate(each, axis=-1) for each in zip(*parts, strict=True)))
-
-    def log_pvalues(self, rows: Floats) -> Floats:
-        """Return log p-values ``(N,)`` of pairs, given their numbers of rows."""
-        log_p = np.empty(len(self.places))
-        effective_rows = np.maximum(self.effective_rows, MIN_TABULATED_ROWS)
-        for part in chunks(np.arange(len(log_p)), TESTED_AT_ONCE):
-            together = combined(self.values[:, part], rows[part], self.degrees[:, part]).log_p
-            log_p[part] = log_probability(together, effective_rows[part])
-        return np.maximum(log_p, self.least_log_p)
 
 
 class _Moments(NamedTuple):

@@ -30,9 +30,13 @@ from hgr_jax.core.host.ranks import (
 )
 from hgr_jax.core.ranks import OF_FEW
 from hgr_jax.core.rows import jitted
-from hgr_jax.inference.rank_law import LARGEST_PVALUE, MIN_TABULATED_ROWS, log_probability
+from hgr_jax.inference.rank_law import (
+    LARGEST_PVALUE,
+    MIN_TABULATED_ROWS,
+    above_diagonal,
+    log_probability,
+)
 from hgr_jax.inference.roys_root.law import log_survival_of_many
-from hgr_jax.scanning.rank_tests import above_diagonal
 
 PRODUCT_ROWS = 1024
 """Number of rows whose products are taken at a time; with fewer rows, the next power of two."""

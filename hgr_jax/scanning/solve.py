@@ -17,7 +17,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from hgr_jax._arrays import Floats, Integers
+from hgr_jax._arrays import Floats, Integers, chunks, groups
 from hgr_jax.core.host.estimates import average_of_moments, blocks_of
 from hgr_jax.core.host.linalg import (
     orthonormalise,
@@ -32,7 +32,7 @@ from hgr_jax.core.host.ranks import RankKernel
 from hgr_jax.core.partial import EXPLAINED
 from hgr_jax.core.ranks import largest_size, look_again
 from hgr_jax.scanning.bases import count_distinct
-from hgr_jax.scanning.features import Estimates, Features, Kernels, chunks, groups, within_range
+from hgr_jax.scanning.features import Estimates, Features, Kernels, within_range
 from hgr_jax.scanning.residuals import Explained, conditioning_on, less_explained, without_explained
 from hgr_jax.scanning.sums import Batch, Block, Layout, level_features
 

@@ -28,10 +28,10 @@ import numpy as np
 from jax import Array, lax
 from numpy.typing import NDArray
 
-from hgr_jax._arrays import Floats, Integers
+from hgr_jax._arrays import Floats, Integers, groups
 from hgr_jax._threads import can_limit_blas, in_threads
 from hgr_jax.core.rows import jitted
-from hgr_jax.scanning.features import Kernels, RowFunctions, groups
+from hgr_jax.scanning.features import Kernels, RowFunctions
 
 
 @dataclasses.dataclass(frozen=True)

@@ -12,6 +12,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from hgr_jax._texts import near_matches
 from hgr_jax.core.host.linalg import memberships
 from hgr_jax.tables.texts import MISSING_LEVEL
 
@@ -218,3 +219,19 @@ def as_codes(x: Any) -> Any:
     if not isinstance(x, Category):
         return x
     return np.where(x.codes < 0, len(x.levels), x.codes).astype(np.float64)
+
+
+def codes_of_labels(labels: Any, levels: Sequence[str], pooled: Sequence[str]) -> NDArray[Any]:
+    """Return the positions of labels ``(n,)`` in levels; those pooled are in the last one.
+
+    Raises:
+      ValueError: for a label that is in neither.
+    """
+    texts = np.array([str(text) for text in labels.tolist()], object)
+    codes = encode_by_levels(texts, levels)
+    if pooled:
+        codes[encode_by_levels(texts, pooled) >= 0] = len(levels) - 1
+    if (codes < 0).any():
+        unknown = texts[codes < 0][0]
+        raise ValueError(f"the category has no level {unknown!r}{near_matches(unknown, levels)}")
+    return codes

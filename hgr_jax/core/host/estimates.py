@@ -426,11 +426,16 @@ class HGREstimate:
         return float(self.average.value[0])
 
     def functions(self) -> tuple[Floats, Floats]:
-        """Return both functions of the block with the highest score, ``(n,)``."""
-        best = np.zeros(len(self.average.weights))
+        """Return both functions of the block with the highest score, ``(n,)``, of variance 1.
+
+        That of the first variable correlates positively with the first of its functions.
+        """
+        best, shares = np.zeros(len(self.average.weights)), self.pair.shares
         best[int(self.average.best[0])] = 1
-        f, g = self._fitted(best, np.ones((1, len(self.pair.shares)), bool))
-        return f[0], g[0]
+        f, g = (each[0] for each in self._fitted(best, np.ones((1, len(shares)), bool)))
+        f, g = (x / np.sqrt(max(float(shares @ x**2), 1e-300)) for x in (f, g))
+        sign = -1 if (f * shares) @ self.pair.functions[1] < 0 else 1
+        return sign * f, sign * g
 
     @property
     def degrees(self) -> tuple[int, int]:

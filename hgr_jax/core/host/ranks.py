@@ -11,7 +11,7 @@ import numpy as np
 import numpy.typing as npt
 from numpy.typing import NDArray
 
-from hgr_jax._arrays import Floats, Integers
+from hgr_jax._arrays import Floats, Integers, groups
 from hgr_jax._threads import in_threads
 from hgr_jax.core.host.linalg import (
     orthonormalising_maps,
@@ -553,3 +553,42 @@ def likeness(f: Floats, g: Floats) -> tuple[Floats, Floats]:
     """Return the means ``(m, ...)`` of products over the last axis, and their standard errors."""
     products = f * g
     return products.mean(axis=-1), products.std(axis=-1) / np.sqrt(products.shape[-1])
+
+
+COMPARED_NUMBERS = 2**23
+"""Number of rows of all columns whose first functions are in memory to compare neighbours."""
+
+
+def likeness_of_neighbours(
+    columns: list[RankedColumn], neighbours: list[tuple[Integers, Integers]], pairs: Integers
+) -> Floats:
+    """Return mean products of functions of one column at neighbours in the order of the other.
+
+    And their standard errors, ``(2, 2, 3, N)``: mean and error, by the side that orders, of the
+    first three functions of the other.
+    """
+    found = np.empty((2, 2, THIN, len(pairs)))
+    width = max(1, COMPARED_NUMBERS // len(columns[0].codes))
+    for start in range(0, len(columns), width):
+        part = columns[start : start + width]
+        few = np.zeros((len(part[0].codes), len(part), THIN), np.float32)
+        for place, ranked in enumerate(part):
+            f = ranked.functions(THIN)
+            few[:, place, : len(f)] = f.T
+        for side in (0, 1):
+            others = pairs[:, 1 - side] - start
+            inside = np.flatnonzero((others >= 0) & (others < len(part)))
+            for column, group in groups(pairs[inside, side]):
+                places = inside[group]
+                one, other = neighbours[column]
+                if 4 * len(group) > len(part):
+                    f, g, at = few[one], few[other], others[places]
+                else:
+                    chosen, at = np.unique(others[places], return_inverse=True)
+                    f, g = (few[rows[:, None], chosen] for rows in (one, other))
+                products = f * g
+                mean = products.mean(axis=0)
+                square = np.einsum("rcf,rcf->cf", products, products) / len(products)
+                error = np.sqrt(np.maximum(square - mean**2, 0) / len(products))
+                found[0, side][:, places], found[1, side][:, places] = mean[at].T, error[at].T
+    return found
