@@ -39,11 +39,9 @@ from hgr_jax.core.host.ranks import (
     RankedColumn,
     RankOrder,
     codes_of,
-    in_order,
     is_reliable,
     leading,
     likeness_of_neighbours,
-    neighbours_in,
     ranked_columns,
 )
 from hgr_jax.core.ranks import (
@@ -411,13 +409,6 @@ class _ByRanks:
         w = np.ones(len(codes)) if weights is None else weights
         return RankOrder.of(codes, w / w.sum())
 
-    def _neighbours(
-        self, columns: Integers, present: NDArray[np.bool_]
-    ) -> list[tuple[Integers, Integers]]:
-        """Return neighbouring rows in the order of each column, among some rows."""
-        rows = self._weights_of(present)[0]
-        return [neighbours_in(in_order(self._codes_of(int(c))[rows])) for c in columns]
-
     def _ranked(
         self, columns: Integers, present: NDArray[np.bool_]
     ) -> tuple[list[RankedColumn], Floats | None]:
@@ -456,7 +447,8 @@ class _ByRanks:
         orders = np.array([column.log_orders for column in columns])[pairs].max(axis=1)
         least = orders - special.gammaln(count + 1)
         every, dtype = np.arange(len(group)), self.in_ranks.x.dtype
-        alike_by = likeness_of_neighbours(columns, self._neighbours(used, present), pairs)
+        neighbours = [self._order(c, present).neighbours for c in used]
+        alike_by = likeness_of_neighbours(columns, neighbours, pairs)
         for part, m, spearman in products_of_pairs(columns, pairs, weights, every, dtype):
             sizes = reliable[:, part], available[:, part], limit[:, part]
             alike = np.zeros(len(part), bool)
