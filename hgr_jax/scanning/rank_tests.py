@@ -463,10 +463,8 @@ class _ByRanks:
                     g = other.functions(THIN)
                     of_g = slice(len(g))
                     alike[i] |= is_alike(order, g, explained[of_g, i], counts[of_g, i], rows[i])
-            shared = np.full(len(part), count)
-            yield _Moments(
-                group[part], m, spearman, *sizes, share[part], least[part], shared, alike
-            )
+            of_part = share[part], least[part], np.full(len(part), count)
+            yield _Moments(group[part], m, spearman, *sizes, *of_part, alike)
 
     def _solve(
         self,
