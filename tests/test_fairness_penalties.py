@@ -411,7 +411,11 @@ class TestHGR:
         for inputs in (x, np.round(2 * x) / 2):  # of few values: predictions tie
             trainer = trained(Penalty("hgr", 0.3), data=(inputs, y, z), dual=dual, steps=600)
             prediction = np.asarray(trainer.predict(inputs))
-            assert hgr_jax.hgr(z, prediction) < 0.35
+            if inputs is x:
+                assert hgr_jax.hgr(z, prediction) < 0.35
+            # Of ties fast functions tell the attribute, whatever the training does.
+            ranks = [average_ranks(jnp.asarray(each)) for each in (z, prediction)]
+            assert hgr_jax.kb(*ranks) < 0.35
             assert np.corrcoef(prediction, y)[0, 1] > 0.4
 
     def test_options_are_checked(self) -> None:

@@ -468,7 +468,8 @@ class HGREstimate:
     def _fitted_blocks(self, weights: Floats, kept: Any) -> tuple[Floats, Floats]:
         pair = self._pair_of(self.look)
         blocks = blocks_of(self._moments_of(self.look).shape, self.numbers, self.look)
-        entries = np.zeros(blocks.shape)
+        shape = self._moments_of(self.look).shape
+        entries = np.zeros([max(sizes) for sizes in zip(blocks.shape, shape, strict=True)])
         for weight, h, k in zip(weights, blocks.rows, blocks.columns, strict=True):
             entries[:h, :k] += weight
         count, functions = pair.directions[0], pair.functions
