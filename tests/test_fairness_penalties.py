@@ -39,6 +39,7 @@ from hgr_jax.fairness import (
 )
 from hgr_jax.fairness.statistics import NAMED_STATISTICS
 from hgr_jax.inference import upper_bound
+from hgr_jax.measures.classical import average_ranks
 
 ROWS = 48
 Pair = tuple[jax.Array, jax.Array]
