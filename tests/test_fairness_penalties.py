@@ -39,7 +39,6 @@ from hgr_jax.fairness import (
 )
 from hgr_jax.fairness.statistics import NAMED_STATISTICS
 from hgr_jax.inference import upper_bound
-from hgr_jax.measures.classical import average_ranks
 
 ROWS = 48
 Pair = tuple[jax.Array, jax.Array]
@@ -409,15 +408,12 @@ class TestHGR:
         x = rng.standard_normal((600, 3)).astype(np.float32)
         z, y = x[:, 0], x[:, 0] ** 2 + x[:, 1]
         dual = LagrangianDual(optax.adam(3e-2))
-        for inputs in (x, np.round(2 * x) / 2):  # of few values: predictions tie
-            trainer = trained(Penalty("hgr", 0.3), data=(inputs, y, z), dual=dual, steps=600)
+        tied = np.round(2 * x) / 2  # of few values: so are predictions, whose slopes are rougher
+        for inputs, steps, least in ((x, 300, 0.4), (tied, 400, 0.3)):
+            trainer = trained(Penalty("hgr", 0.3), data=(inputs, y, z), dual=dual, steps=steps)
             prediction = np.asarray(trainer.predict(inputs))
-            if inputs is x:
-                assert hgr_jax.hgr(z, prediction) < 0.35
-            # Of ties fast functions tell the attribute, whatever the training does.
-            ranks = [average_ranks(jnp.asarray(each)) for each in (z, prediction)]
-            assert hgr_jax.kb(*ranks) < 0.35
-            assert np.corrcoef(prediction, y)[0, 1] > 0.4
+            assert hgr_jax.hgr(z, prediction) < 0.35
+            assert np.corrcoef(prediction, y)[0, 1] > least
 
     def test_options_are_checked(self) -> None:
         with pytest.raises(ValueError, match="needs a statistic that takes given"):
