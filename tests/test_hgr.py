@@ -528,7 +528,7 @@ def test_the_gradient_is_that_of_finite_differences(data: Any, weighted: bool) -
             moved = step * (np.arange(rows) == row)
             difference = value(shares + moved) - value(shares - moved)
             expected = slopes[row] * float(difference) / (2 * step)
-            assert gradient[row] == pytest.approx(expected, rel=1e-3, abs=1e-7)
+            assert gradient[row] == pytest.approx(expected, rel=1e-4, abs=1e-8)
 
 
 def value_of_shares(u: jax.Array, a: np.ndarray, b: np.ndarray, weights: np.ndarray) -> jax.Array:
