@@ -60,29 +60,27 @@ class PValueHistogram:
         tested = ~np.isnan(pvalues)
         with np.errstate(divide="ignore"):
             bins = self._bins(np.log(pvalues[tested]) - BIN_SLACK / BINS_OF_E)
+        filled, log_ratio, _ = self._filled()
+        least = np.append(np.inf, np.minimum.accumulate(log_ratio))
         adjusted = np.full(len(pvalues), np.nan)
-        adjusted[tested] = np.exp(np.minimum(np.minimum.accumulate(self._by_bin()[0])[bins], 0))
+        adjusted[tested] = np.exp(np.minimum(least[np.searchsorted(filled, bins, "right")], 0))
         return np.maximum(adjusted, pvalues)
 
     def discoveries(self, rate: float) -> int:
         """Count the adjusted p-values of at most ``rate``."""
-        adjusted, at_most = self._by_bin()
-        discovered = adjusted <= np.log(rate)
-        return int(at_most[np.argmax(discovered)]) if discovered.any() else 0
+        _, log_ratio, at_most = self._filled()
+        return int(at_most[log_ratio <= np.log(rate)].max(initial=0))
 
-    def _by_bin(self) -> tuple[Floats, Integers]:
-        """Return log(p m / j) of the largest p-value that a bin may hold, inf if empty, and j.
+    def _filled(self) -> tuple[Integers, Floats, Integers]:
+        """Return the bins that are not empty, log(p m / j) of the largest p-value of each, and j.
 
         j is the number of p-values that are no larger.
         """
-        at_most = np.cumsum(self.counts[::-1])[::-1]
         filled = np.flatnonzero(self.counts)
-        log_ratio = np.full(len(self.counts), np.inf)
+        at_most = np.cumsum(self.counts[filled][::-1])[::-1]
         factor = dependence_factor(self.method, self.size)
-        log_ratio[filled] = (
-            np.log(max(self.size, 1) * factor) - filled / BINS_OF_E - np.log(at_most[filled])
-        )
-        return log_ratio, at_most
+        log_ratio = np.log(max(self.size, 1) * factor) - filled / BINS_OF_E - np.log(at_most)
+        return filled, log_ratio, at_most
 
     @staticmethod
     def _bins(logs: Floats) -> Integers:

@@ -14,7 +14,7 @@ from __future__ import annotations
 
 import dataclasses
 import functools
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -67,7 +67,7 @@ from hgr_jax.scanning.table import Table
 TILE = 128
 """Number of columns on each side whose products are taken at a time."""
 
-MOMENTS_AT_ONCE = 2**9
+MOMENTS_AT_ONCE = 2**8
 """Number of pairs whose moments are yielded at a time."""
 
 LAST_AT_ONCE = 64
@@ -298,7 +298,6 @@ class _ByRanks:
                 waiting.append(moments)
                 if sum(len(each.places) for each in waiting) >= MOMENTS_AT_ONCE:
                     self._solve(waiting, statistics, refined)
-                    waiting = []
             progress(len(places))
         if waiting:
             self._solve(waiting, statistics, refined)
@@ -468,17 +467,18 @@ class _ByRanks:
 
     def _solve(
         self,
-        waiting: Sequence[_Moments],
+        waiting: list[_Moments],
         statistics: list[BlockStatistics],
         refined: tuple[list[Integers], ...],
     ) -> None:
-        """Estimate pairs from their moments.
+        """Estimate pairs from their moments, which are taken out of ``waiting``.
 
         Adds the statistics of their tests to ``statistics``, and to ``refined`` the places of pairs
         that take the second look next, and of those that take the last one.
         """
         # Small problems are solved together: a call costs as much as some hundred of them.
         each = _Moments(*(np.concatenate(parts, axis=-1) for parts in zip(*waiting, strict=True)))
+        waiting.clear()
         places, limit = each.places, each.limit
         blocks = blocks_of(each.m.shape[:2], (True, True), 0)
         in_test = [[*zip(blocks.rows, blocks.columns, strict=True)].index(b) for b in BLOCKS]

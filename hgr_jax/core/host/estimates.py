@@ -434,7 +434,8 @@ class HGREstimate:
         best[int(self.average.best[0])] = 1
         f, g = (each[0] for each in self._fitted(best, np.ones((1, len(shares)), bool)))
         f, g = (x / np.sqrt(max(float(shares @ x**2), 1e-300)) for x in (f, g))
-        sign = -1 if (f * shares) @ self.pair.functions[1] < 0 else 1
+        first = self.pair.functions[1:2]
+        sign = -1 if (first @ (f * shares) < 0).any() else 1
         return sign * f, sign * g
 
     @property
