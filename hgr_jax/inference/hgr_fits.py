@@ -79,7 +79,7 @@ def hgr_fit(
     if given is not None:
         return conditional_hgr_fit(a, b, given, weights)
     x, y = read_pair(a, b, weights)
-    if not (isinstance(x, Array) and isinstance(y, Array)):
+    if not all(isinstance(each, (Array, np.ndarray)) for each in (x, y)):
         raise TypeError(
             "hgr_fit is of two numbers, and a or b is a category:"
             ' hgr_jax.scan({"a": a, "b": b}).fit("a", "b") has functions of its levels.'

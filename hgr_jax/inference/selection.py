@@ -431,9 +431,7 @@ def _orthonormal_pair(
         orthonormalise(each.T, shares)[0] if callable(kernel) else polynomials_at(x, shares, kernel)
         for x, each, kernel in zip((rows.a, rows.b), features, kernels, strict=True)
     )
-    return PolynomialPair(
-        np.concatenate([np.ones((1, len(shares))), f, g]), (len(f), len(g)), shares
-    )
+    return PolynomialPair((f, g), shares)
 
 
 def _regularised_functions(

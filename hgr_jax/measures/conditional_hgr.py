@@ -126,11 +126,7 @@ def conditional_hgr_fit(a: Any, b: Any, given: Any, weights: ArrayLike | None) -
         return ConditionalHGRFit(0.0, 1.0, (0, 0), (explained[0], explained[1]), rows)
     spare_share = _residual_rows(conditioning, *unfitted) / conditioning.rows
     rows *= spare_share
-    pair = PolynomialPair(
-        np.concatenate([np.ones((1, conditioning.rows)), *parts]),
-        (len(parts[0]), len(parts[1])),
-        conditioning.shares,
-    )
+    pair = PolynomialPair((parts[0], parts[1]), conditioning.shares)
     first, second = (i not in levels for i in (0, 1))
     estimate = HGREstimate(pair, (first, second), rows, noise=np.concatenate(noise)[:, None])
     return ConditionalHGRFit(

@@ -28,6 +28,7 @@ from numpy.typing import ArrayLike
 
 from hgr_jax._arrays import is_traced, scalar_of
 from hgr_jax._checks import (
+    as_host_pair,
     as_host_weights,
     as_pair,
     as_repeats,
@@ -155,7 +156,7 @@ def hgr(
         return jnp.asarray(conditional_hgr_fit(a, b, given, weights).correlation, dtype)
     a, b, weights, _ = repeated(a, b, weights, counts)
     x, y = read_pair(a, b, weights)
-    if not (isinstance(x, Array) and isinstance(y, Array)):
+    if not all(isinstance(each, (Array, np.ndarray)) for each in (x, y)):
         from hgr_jax.measures._levels import hgr_with_levels  # numbers do without its imports
 
         return hgr_with_levels(x, y, weights)
@@ -192,7 +193,10 @@ def repeated(a: Any, b: Any, weights: Any, counts: Any, given: Any = None) -> tu
 
 
 def read_pair(a: Any, b: Any, weights: Any) -> tuple[Any, Any]:
-    """Return both variables as arrays of one dtype; or one as a `Category`, the other as it is."""
+    """Return both variables as arrays of one dtype; or one as a `Category`, the other as it is.
+
+    Arrays of NumPy, unless one is traced or on another device: JAX takes time to place them.
+    """
     check_indexes(a=a, b=b, weights=weights)
     if not (_holds_numbers(a) and _holds_numbers(b)):
         # Numbers do without these imports.
@@ -202,7 +206,8 @@ def read_pair(a: Any, b: Any, weights: Any) -> tuple[Any, Any]:
         a, b = read_variable("a", a), read_variable("b", b)
         if isinstance(a, Category) or isinstance(b, Category):
             return a, b
-    return as_pair(a, b, max_ndim=1)
+    pair = None if is_traced(weights) else as_host_pair(a, b)
+    return pair or as_pair(a, b, max_ndim=1)
 
 
 def _holds_numbers(x: Any) -> bool:

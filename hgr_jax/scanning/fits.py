@@ -380,7 +380,7 @@ class HostPair:
             return HGREstimate.of(self.columns, self._levels, self.weights)
         numbers = self._levels[0] is None, self._levels[1] is None
         shares = self.fitted.shares
-        pair = PolynomialPair.of(self.sides, shares)
+        pair = PolynomialPair(self.sides, shares)
         return HGREstimate(pair, numbers, float(1 / np.sum(shares**2)))
 
     @property
@@ -521,7 +521,7 @@ class HostPair:
         if self.is_ranked:
             numbers = self._levels[0] is None, self._levels[1] is None
             rows = float(1 / np.sum(shares**2))
-            return HGREstimate(PolynomialPair.of((f, g), shares), numbers, rows).value
+            return HGREstimate(PolynomialPair((f, g), shares), numbers, rows).value
         return min(_best((f * shares) @ g.T, blocks)[0], 1.0)
 
     @property

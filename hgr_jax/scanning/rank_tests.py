@@ -14,7 +14,7 @@ from __future__ import annotations
 
 import dataclasses
 import functools
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -67,7 +67,7 @@ from hgr_jax.scanning.table import Table
 TILE = 128
 """Number of columns on each side whose products are taken at a time."""
 
-MOMENTS_AT_ONCE = 2**8
+MOMENTS_AT_ONCE = 2**9
 """Number of pairs whose moments are yielded at a time."""
 
 LAST_AT_ONCE = 64
@@ -125,22 +125,21 @@ def products_of_pairs(
             yield part, m, linear[i, 0, j, 0]
 
 
-def all_products(
-    columns: list[RankedColumn],
-    pairs: Integers,
-    weights: Floats | None,
-    places: Integers,
-    dtype: np.dtype,
-) -> Iterator[tuple[Integers, Floats]]:
-    """Yield the pairs at ``places``, part by part, and all of their moments ``(32, 32, N)``."""
-    every = slice(MOST_FUNCTIONS)
-    for part in chunks(places[np.argsort(pairs[places, 0], kind="stable")], MOMENTS_AT_ONCE):
-        m = np.empty((MOST_FUNCTIONS, MOST_FUNCTIONS, len(part)))
-        for first, group in groups(pairs[part, 0]):
-            one = _Lookup.of(columns, np.array([first]), dtype)
-            other = _Lookup.of(columns, pairs[part[group], 1], dtype)
-            m[..., group] = one.products(other, every, every, weights)[0].swapaxes(1, 2)
-        yield part, m
+def products_one_by_one(
+    pairs: Integers, functions: Callable[[int], Floats], weights: Floats | None, most: int
+) -> tuple[Floats, tuple[Integers, Integers]]:
+    """Return all moments ``(most, most, N)`` of pairs ``(N, 2)``, 0 beyond those that there are.
+
+    And the numbers of functions of both sides.  ``functions`` returns those of a column ``(n, d)``.
+    """
+    m, sizes = np.zeros((len(pairs), most, most)), np.zeros((2, len(pairs)), np.intp)
+    for i, (a, b) in enumerate(pairs.tolist()):
+        f, g = functions(a), functions(b)
+        if weights is not None:
+            f = f * (weights / weights.mean())[:, None].astype(f.dtype)
+        h, k = sizes[:, i] = f.shape[1], g.shape[1]
+        m[i, :h, :k] = f.T @ g / np.float64(len(f))
+    return np.ascontiguousarray(np.moveaxis(m, 0, -1)), (sizes[0], sizes[1])
 
 
 @dataclasses.dataclass(frozen=True)
@@ -406,7 +405,7 @@ class _ByRanks:
         rows, weights = self._weights_of(present)
         codes = self._codes_of(int(column))[rows]
         w = np.ones(len(codes)) if weights is None else weights
-        return RankOrder.of(codes, w / w.sum())
+        return RankOrder(codes, w / w.sum())
 
     def _ranked(
         self, columns: Integers, present: NDArray[np.bool_]
@@ -443,11 +442,11 @@ class _ByRanks:
             )
         )
         share = np.array([column.effective_share for column in columns])[pairs].prod(axis=1)
-        orders = np.array([column.log_orders for column in columns])[pairs].max(axis=1)
-        least = orders - special.gammaln(count + 1)
+        log_orders = np.array([column.log_orders for column in columns])[pairs].max(axis=1)
+        least = log_orders - special.gammaln(count + 1)
         every, dtype = np.arange(len(group)), self.in_ranks.x.dtype
-        neighbours = [self._order(c, present).neighbours for c in used]
-        alike_by = likeness_of_neighbours(columns, neighbours, pairs)
+        orders = [self._order(c, present) for c in used]
+        alike_by = likeness_of_neighbours(columns, [each.neighbours for each in orders], pairs)
         for part, m, spearman in products_of_pairs(columns, pairs, weights, every, dtype):
             sizes = reliable[:, part], available[:, part], limit[:, part]
             alike = np.zeros(len(part), bool)
@@ -457,11 +456,10 @@ class _ByRanks:
                 rows = self.rows[group[part]]
                 beyond = alike_beyond(mean, error, explained, counts, rows)
                 for i in np.flatnonzero(beyond.any(axis=0)):
-                    column, other = pairs[part[i], side], columns[pairs[part[i], 1 - side]]
-                    order = self._order(used[column], present)
-                    g = other.functions(THIN)
-                    of_g = slice(len(g))
-                    alike[i] |= is_alike(order, g, explained[of_g, i], counts[of_g, i], rows[i])
+                    column, other = pairs[part[i], side], pairs[part[i], 1 - side]
+                    g = columns[other].functions(THIN)
+                    of_g = slice(len(g)), i
+                    alike[i] |= is_alike(orders[column], g, explained[of_g], counts[of_g], rows[i])
             of_part = share[part], least[part], np.full(len(part), count)
             yield _Moments(group[part], m, spearman, *sizes, *of_part, alike)
 
@@ -501,47 +499,62 @@ class _ByRanks:
 
     def _look_again(self, seconds: Integers, lasts: Integers) -> None:
         """Take the second look at pairs of numbers, and the last one where it is needed."""
-        numbers, last = (True, True), [lasts]
+        last = [lasts]
         for group, present in self._shared_rows(seconds):
             used, local = np.unique(self.pairs[group], return_inverse=True)
-            pairs, every = local.reshape(-1, 2), np.arange(len(group))
+            pairs, count = local.reshape(-1, 2), int(present.sum())
             columns, weights = self._ranked(used, present)
+
+            @functools.lru_cache(maxsize=max(2, CACHED_FUNCTIONS // count))
+            def functions(column: int) -> Floats:
+                column_of_first_look = columns[column]  # noqa: B023
+                return column_of_first_look.functions().T.astype(self.in_ranks.x.dtype)
+
             limit = np.array([c.available(self.rows[group[0]]) for c in columns])[pairs].T
-            for part, m in all_products(columns, pairs, weights, every, self.in_ranks.x.dtype):
-                sizes, rows = (limit[0, part], limit[1, part]), self.rows[group[part]]
-                blocks = blocks_of(m.shape[:2], numbers, 1)
-                average = average_of_moments(m, sizes, rows, numbers, blocks)
-                self.results.estimates.value[group[part]] = average.value
-                last.append(group[part[look_again(average, blocks, 1)]])
+            for part in chunks(np.lexsort(pairs.T[::-1]), MOMENTS_AT_ONCE):
+                m, _ = products_one_by_one(pairs[part], functions, weights, MOST_FUNCTIONS)
+                sizes = limit[0, part], limit[1, part]
+                last.append(group[part[self._put_value(group[part], m, sizes, 1)]])
         for group, present in self._shared_rows(np.concatenate(last)):
             self._take_last_look(group, present)
+
+    def _put_value(
+        self,
+        places: Integers,
+        m: Floats,
+        sizes: Sequence[Integers],
+        look: int,
+        long: Sequence[LongBlocks] = (),
+    ) -> NDArray[np.bool_]:
+        """Store HGR of pairs of numbers by a look; return where the next look is needed."""
+        numbers = True, True
+        blocks = blocks_of(m.shape[:2], numbers, look)
+        of_both = sizes[0], sizes[1]
+        average = average_of_moments(m, of_both, self.rows[places], numbers, blocks, long)
+        self.results.estimates.value[places] = average.value
+        return np.asarray(look < LAST_LOOK and look_again(average, blocks, look))
 
     def _take_last_look(self, group: Integers, present: NDArray[np.bool_]) -> None:
         """Take the last look at pairs of numbers, one by one."""
         rows, weights = self._weights_of(present)
-        count, effective = int(present.sum()), float(self.rows[group[0]])
+        effective = float(self.rows[group[0]])
+        used = np.unique(self.pairs[group]).tolist()
+        codes = [self._codes_of(column)[rows] for column in used]
+        ranked = dict(zip(used, ranked_columns(codes, weights), strict=True))
 
-        @functools.lru_cache(maxsize=max(2, CACHED_FUNCTIONS // count))
+        @functools.lru_cache(maxsize=max(2, CACHED_FUNCTIONS // int(present.sum())))
         def seen(column: int) -> tuple[RankedColumn, RankOrder, Floats]:
-            ranked = RankedColumn.of_codes(self._codes_of(column)[rows], weights)
-            f = ranked.wide_functions(effective, weights, self.in_ranks.x.dtype)
-            return ranked, self._order(column, present), f
+            f = ranked[column].wide_functions(effective, weights, self.in_ranks.x.dtype)
+            return ranked[column], self._order(column, present), f
 
         ordered = group[np.lexsort(self.pairs[group].T[::-1])]
         long = self._long_blocks_of(ordered, seen, effective)
         for part in chunks(np.arange(len(ordered)), LAST_AT_ONCE):
-            m, sizes = np.zeros((WIDEST, WIDEST, len(part))), np.zeros((2, len(part)), np.intp)
-            for i, pair in enumerate(self.pairs[ordered[part]].tolist()):
-                f, g = (seen(column)[2] for column in pair)
-                if weights is not None:
-                    f = f * (weights / weights.mean())[:, None].astype(f.dtype)
-                h, k = sizes[:, i] = f.shape[1], g.shape[1]
-                m[:h, :k, i] = f.T @ g / np.float64(count)
-            numbers, every = (True, True), np.full(len(part), effective)
-            blocks = blocks_of(m.shape[:2], numbers, LAST_LOOK)
-            of_part = [each.take(part) for each in long]
-            average = average_of_moments(m, (sizes[0], sizes[1]), every, numbers, blocks, of_part)
-            self.results.estimates.value[ordered[part]] = average.value
+            places = ordered[part]
+            m, sizes = products_one_by_one(
+                self.pairs[places], lambda column: seen(column)[2], weights, WIDEST
+            )
+            self._put_value(places, m, sizes, LAST_LOOK, [each.take(part) for each in long])
         for place in ordered[self._alike[ordered] & ~np.isnan(self.results.log_p[ordered])]:
             columns = [seen(column)[0] for column in self.pairs[place].tolist()]
             kept = [column.functions(column.available(effective)) for column in columns]
@@ -562,7 +575,7 @@ class _ByRanks:
                 for part in chunks(group, ORDERED_AT_ONCE):
                     few = np.zeros((THIN, len(part), len(own)))
                     reliable = np.zeros(len(part), np.intp)
-                    for i, other in enumerate(self.pairs[places[part], 1 - side]):
+                    for i, other in enumerate(self.pairs[places[part], 1 - side].tolist()):
                         ranked, _, f = seen(other)
                         few[: f.shape[1], i] = f[:, :THIN].T
                         reliable[i] = min(ranked.reliable, f.shape[1])

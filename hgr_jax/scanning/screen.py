@@ -135,7 +135,7 @@ def as_float32(column: RankedColumn) -> RankedColumn:
 
 @functools.lru_cache(maxsize=2)
 def _untied(rows: int) -> Floats:
-    return untied(rows, function_count(rows)).astype(np.float32)
+    return untied(rows, function_count(rows)).astype(np.float32, order="C")
 
 
 def laws_by_counts(counts: Integers) -> tuple[Integers, list[tuple[int, int]]]:

@@ -291,7 +291,7 @@ class HGREstimate:
         """Take ranked numbers, None for categories, and functions of both."""
         count = functions[0].shape[1]
         shares = np.full(count, 1 / count) if weights is None else weights / weights.sum()
-        pair = PolynomialPair.of(functions, shares)
+        pair = PolynomialPair((functions[0], functions[1]), shares)
         one, other = columns
         return cls(
             pair,
@@ -308,7 +308,7 @@ class HGREstimate:
             functions = self.pair.functions
             gram = (functions * self.pair.shares) @ functions.T
             return np.asarray(self._whitened(gram[..., None])[0][..., 0])
-        return self.pair.cross_moments()[0]
+        return self.pair.cross_moments()
 
     @functools.cached_property
     def look(self) -> int:
@@ -357,7 +357,7 @@ class HGREstimate:
     def orders(self) -> tuple[RankOrder | None, RankOrder | None]:
         """The rows in the order of each column."""
         one, other = (
-            None if column is None else RankOrder.of(column.codes, self.pair.shares)
+            None if column is None else RankOrder(column.codes, self.pair.shares)
             for column in self.columns
         )
         return one, other
@@ -367,12 +367,11 @@ class HGREstimate:
         """Functions of both variables, of the last look."""
         if self.columns == (None, None):
             return self.pair
-        sides = []
-        for column, functions in zip(self.columns, self.pair.sides, strict=True):
-            sides.append(
-                functions if column is None else column.wide_functions(self.rows, self.weights).T
-            )
-        return PolynomialPair.of(sides, self.pair.shares)
+        one, other = (
+            functions if column is None else column.wide_functions(self.rows, self.weights).T
+            for column, functions in zip(self.columns, self.pair.sides, strict=True)
+        )
+        return PolynomialPair((one, other), self.pair.shares)
 
     @functools.cached_property
     def long(self) -> list[LongBlocks]:
@@ -404,7 +403,7 @@ class HGREstimate:
         """Moments of the functions of the last look."""
         if self.columns == (None, None):
             return self.moments
-        return self.wide.cross_moments()[0]
+        return self.wide.cross_moments()
 
     @property
     def average(self) -> Average:
@@ -416,9 +415,13 @@ class HGREstimate:
 
     def _sizes(self, look: int) -> tuple[int, int]:
         """The numbers of functions of both sides in the largest block of a look."""
-        available = _available(self._pair_of(look))
-        h, k = counts_in_blocks(available, np.array([self.rows]), self.numbers)
+        h, k = counts_in_blocks(self._available(look), np.array([self.rows]), self.numbers)
         return int(h[0]), int(k[0])
+
+    def _available(self, look: int) -> tuple[Integers, Integers]:
+        """The numbers of functions of both sides in a look that are not 0, ``(1,)``."""
+        h, k = self._pair_of(look).varying
+        return np.array([h]), np.array([k])
 
     @property
     def value(self) -> float:
@@ -607,15 +610,9 @@ class _Averages:
                 of.long if look == LAST_LOOK else (),
             )
             self._made[look] = average_of_moments(
-                m[..., None], _available(of._pair_of(look)), rows, of.numbers, blocks, long
+                m[..., None], of._available(look), rows, of.numbers, blocks, long
             )
         return self._made[look]
-
-
-def _available(pair: PolynomialPair) -> tuple[Integers, Integers]:
-    """Return the numbers of functions of both sides of one pair that are not 0, ``(1,)``."""
-    h, k = (np.array([np.count_nonzero(side.any(axis=1))]) for side in pair.sides)
-    return h, k
 
 
 def growing(blocks: Blocks) -> dict[int, int]:

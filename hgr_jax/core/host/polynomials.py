@@ -12,7 +12,6 @@ from __future__ import annotations
 
 import dataclasses
 import functools
-from collections.abc import Sequence
 from typing import Any
 
 import jax.numpy as jnp
@@ -215,23 +214,25 @@ def centred_indicators(codes: NDArray[np.number], weights: Floats, count: int) -
 
 @dataclasses.dataclass(frozen=True)
 class PolynomialPair:
-    """Orthonormal functions ``(m, n)``: 1, then so many ``directions`` of both variables."""
+    """Orthonormal functions of two variables.
 
-    functions: Floats
-    directions: tuple[int, int]
+    Attributes:
+      sides: ``(h, n)`` and ``(k, n)``, the functions of either.
+      shares: ``(n,)``, of the weight of each row.
+    """
+
+    sides: tuple[Floats, Floats]
     shares: Floats
 
-    @classmethod
-    def of(cls, sides: Sequence[Floats], shares: Floats) -> PolynomialPair:
-        """Join the functions ``(h, n)`` and ``(k, n)`` of both variables."""
-        functions = np.concatenate([np.ones((1, len(shares))), *sides])
-        return cls(functions, (len(sides[0]), len(sides[1])), shares)
-
     @property
-    def sides(self) -> tuple[Floats, Floats]:
-        """The functions of the first variable, and of the second."""
-        count = self.directions[0]
-        return self.functions[1 : 1 + count], self.functions[1 + count :]
+    def directions(self) -> tuple[int, int]:
+        """The numbers of functions of both variables."""
+        return len(self.sides[0]), len(self.sides[1])
+
+    @functools.cached_property
+    def functions(self) -> Floats:
+        """1, then the functions of both variables, ``(1 + h + k, n)``."""
+        return np.concatenate([np.ones((1, len(self.shares))), *self.sides])
 
     def grams(self, weights: NDArray[np.number]) -> Floats:
         """Return the moments ``(m, m, N)`` of the functions with weights ``(n, N)``."""
@@ -250,11 +251,16 @@ class PolynomialPair:
         """Return HGR-KB with weights ``(n, N)``, ``(N,)``."""
         return np.minimum(top_singular_values(self.whitened(self.grams(weights))[0]), 1)
 
-    def cross_moments(self) -> tuple[Floats, tuple[int, int]]:
-        """Return the moments ``(h, k)`` of both variables' functions, and how many of each vary."""
+    @functools.cached_property
+    def varying(self) -> tuple[int, int]:
+        """The numbers of functions of both variables that are not 0 on all rows."""
+        one, other = (int(side.any(axis=1).sum()) for side in self.sides)
+        return one, other
+
+    def cross_moments(self) -> Floats:
+        """Return the moments ``(h, k)`` of both variables' functions."""
         f, g = self.sides
-        varying = (int(side.any(axis=1).sum()) for side in (f, g))
-        return (f * self.shares) @ g.T, (next(varying), next(varying))
+        return np.asarray((f * self.shares) @ g.T)
 
     def whitened(self, grams: Floats) -> tuple[Floats, Floats, Floats]:
         """Return whitened cross moments ``(h, k, N)`` of `grams`, and the whitening maps."""
@@ -287,4 +293,4 @@ def fit_pair(a: Floats, b: Floats, weights: Floats, kernels: tuple[Any, Any]) ->
     f, g = (
         orthonormal_functions(x, shares, kernel) for x, kernel in zip((a, b), kernels, strict=True)
     )
-    return PolynomialPair.of((f, g), shares)
+    return PolynomialPair((f, g), shares)

@@ -193,13 +193,13 @@ class RankedColumn:
     def functions(self, most: int = MOST_FUNCTIONS) -> Floats:
         """Return the functions of every row, ``(d, n)``, or the first ``most``."""
         if self.of_levels is not None:
-            return self.table[:most].take(self.codes, axis=1)
+            return at_rows(self.table[:most], self.codes)
         return self._of_untied(min(most, self.count))
 
     def _of_untied(self, count: int) -> Floats:
         rows = len(self.codes)
         if rows <= MANY_ROWS:
-            return untied(rows, count).take(self.codes, axis=1)
+            return at_rows(untied(rows, count), self.codes)
         f = rank_functions((self.codes + 1) / (2 * rows), count)
         mean, maps = maps_of_untied(min(rows, MANY_ROWS), count)
         f -= mean
@@ -214,17 +214,16 @@ class RankedColumn:
         are those of the column.
         """
         most = min(function_count(int(rows), WIDEST), int(largest_size(np.float64(rows))))
+        if self.of_levels is None and len(self.codes) > MANY_ROWS:
+            return self._of_untied(most).T.astype(dtype)
         if self.of_levels is None:
-            if len(self.codes) > MANY_ROWS:
-                return self._of_untied(most).T.astype(dtype)
-            return _untied_by_level(len(self.codes), most, np.dtype(dtype)).take(self.codes, axis=0)
+            return at_rows(untied(len(self.codes), most, np.dtype(dtype)), self.codes).T
         w = np.ones(len(self.codes)) if weights is None else weights
         rank, share = ranks_of_levels(self.codes, w)
         points = (rank[None] + 1) / 2
         tables, order, kept = _orthonormal(points, share[None], np.array([rows]), most)
         count = np.searchsorted(order[: min(int(kept[0]), most), 0], most)
-        by_level = np.ascontiguousarray(tables[:count, 0].T, dtype)
-        return by_level.take(self.codes, axis=0)
+        return at_rows(tables[:count, 0].astype(dtype), self.codes).T
 
 
 def ranked_columns(
@@ -335,23 +334,23 @@ def function_count(rows: int, most: int = MOST_FUNCTIONS) -> int:
     return min(most, max(rows // RANKS_PER_FUNCTION, 1))
 
 
+def at_rows(table: Floats, codes: Integers) -> Floats:
+    """Return functions ``(d, levels)`` at rows of given levels, ``(d, n)``.
+
+    Functions of a row lie together in memory: they are copied at once.
+    """
+    return table.T.take(codes, axis=0).T
+
+
 @functools.lru_cache(maxsize=8)
-def untied(rows: int, count: int) -> Floats:
+def untied(rows: int, count: int, dtype: npt.DTypeLike = np.float64) -> Floats:
     """Return orthonormal functions ``(count, 2 rows - 1)`` at and between untied ranks."""
     table = rank_functions((np.arange(2 * rows - 1) + 1) / (2 * rows), count)
     mean, maps = maps_of_untied(min(rows, MANY_ROWS), count)
     table -= mean
-    table = maps @ table
-    table.flags.writeable = False
-    return table
-
-
-@functools.lru_cache(maxsize=4)
-def _untied_by_level(rows: int, count: int, dtype: np.dtype) -> Floats:
-    """Return `untied` by level, ``(2 rows - 1, count)``: many functions of a row lie together."""
-    table = np.ascontiguousarray(untied(rows, count).T, dtype)
-    table.flags.writeable = False
-    return table
+    by_level = (maps @ table).T.astype(dtype, order="C")
+    by_level.flags.writeable = False
+    return by_level.T
 
 
 @functools.lru_cache(maxsize=64)
@@ -430,21 +429,37 @@ def is_reliable(rows: Floats | float, share: Floats) -> npt.NDArray[np.bool_]:
 
 def block_squares(m: Floats, blocks: Blocks) -> Floats:
     """Return the squared top singular value of each leading block ``(blocks, N)`` of ``m``."""
-    squares = np.empty((len(blocks.rows), m.shape[2]))
+    count = m.shape[2]
+    squares = np.empty((len(blocks.rows), count))
     heights, widths = np.array(blocks.rows), np.array(blocks.columns)
-    for part, short, long in ((m, heights, widths), (m.swapaxes(0, 1), widths, heights)):
-        few = part[:THIN]
-        # Gram matrices of the short side are partial sums of one another.
-        grams = np.cumsum(few[:, None] * few[None], axis=2)
-        for size in range(1, THIN + 1):
-            places = np.flatnonzero((short == size) & (long >= size))
-            if len(places):
-                chosen = grams[:size, :size, long[places] - 1]
-                tops = top_eigenvalues(chosen.reshape(size, size, -1))
-                squares[places] = tops.reshape(len(places), -1)
+    thin = [(heights <= THIN) & (heights <= widths), (widths <= THIN) & (widths < heights)]
+    wide = _partial_grams(m, heights[thin[0]], widths[thin[0]])
+    tall = _partial_grams(m.swapaxes(0, 1), widths[thin[1]], heights[thin[1]])
+    for size in range(1, THIN + 1):
+        places = [np.flatnonzero(each & (np.minimum(heights, widths) == size)) for each in thin]
+        of_wide = wide[:size, :size, widths[places[0]] - 1]
+        of_tall = tall[:size, :size, heights[places[1]] - 1]
+        grams = np.concatenate([of_wide, of_tall], axis=2).reshape(size, size, -1)
+        if grams.size:
+            squares[np.concatenate(places)] = top_eigenvalues(grams).reshape(-1, count)
     for place in np.flatnonzero(np.minimum(heights, widths) > THIN):
         squares[place] = top_singular_values(m[: heights[place], : widths[place]]) ** 2
     return np.minimum(squares, 1)
+
+
+def _partial_grams(m: Floats, short: Integers, long: Integers) -> Floats:
+    """Return Gram matrices ``(3, 3, l, N)`` of the first rows of ``m``: of 1 to l columns each.
+
+    As many as blocks of ``short`` rows and ``long`` columns need; others are not filled.
+    """
+    grams = np.empty((THIN, THIN, int(long.max(initial=0)), m.shape[2]))
+    for a in range(THIN):
+        for b in range(a, THIN):
+            most = int(long[short > b].max(initial=0))
+            if most:
+                np.cumsum(m[a, :most] * m[b, :most], axis=0, out=grams[a, b, :most])
+                grams[b, a, :most] = grams[a, b, :most]
+    return grams
 
 
 def leading(m: Floats, h: Integers, k: Integers) -> Floats:
@@ -457,13 +472,10 @@ def leading(m: Floats, h: Integers, k: Integers) -> Floats:
 
 def in_order(codes: Integers) -> Integers:
     """Return the rows ``(n,)`` in the order of their codes; of equal codes, in theirs."""
-    rows = np.full(len(codes), -1, np.intp)
-    places = codes >> 1
-    if len(codes) and places.max() < len(codes):  # untied ranks: each place has a row
-        rows[places] = np.arange(len(codes))
-        if rows.min() >= 0:
-            return rows
-    return np.argsort(codes, kind="stable")
+    # NumPy sorts integers in a tenth of the time of their places.
+    ordered = (codes.astype(np.int64) << 32) | np.arange(len(codes))
+    ordered.sort()
+    return ordered & (2**32 - 1)
 
 
 def neighbours_in(order: Integers) -> tuple[Integers, Integers]:
@@ -478,25 +490,28 @@ class RankOrder:
     """The rows in the order of a variable, and how they share its range.
 
     Attributes:
-      order: ``(n,)``, the rows in the order of the values; of equal values, in theirs.
-      starts: ``(levels,)``, where in ``order`` a new value begins.
-      edges: ``(levels + 1,)``, the shares of the weight below the levels, and 1.
+      codes: ``(n,)``, integers in the order of the values.
       shares: ``(n,)``, the share of the weight of each row.
     """
 
-    order: Integers
-    starts: Integers
-    edges: Floats
+    codes: Integers
     shares: Floats
 
-    @classmethod
-    def of(cls, codes: Integers, shares: Floats) -> RankOrder:
-        """Order integers ``(n,)``, with shares of the weight ``(n,)``."""
-        order = in_order(codes)
-        starts = np.flatnonzero(np.diff(codes[order], prepend=-1))
-        below = np.concatenate([[0.0], np.cumsum(shares[order])])
-        edges = below[np.append(starts, len(codes))] / below[-1]
-        return cls(order, starts, edges, shares)
+    @functools.cached_property
+    def order(self) -> Integers:
+        """The rows ``(n,)`` in the order of the values; of equal values, in theirs."""
+        return in_order(self.codes)
+
+    @functools.cached_property
+    def starts(self) -> Integers:
+        """Where in `order` a new value begins, ``(levels,)``."""
+        return np.flatnonzero(np.diff(self.codes[self.order], prepend=-1))
+
+    @functools.cached_property
+    def edges(self) -> Floats:
+        """The shares of the weight below the levels, and 1, ``(levels + 1,)``."""
+        below = np.concatenate([[0.0], np.cumsum(self.shares[self.order])])
+        return np.asarray(below[np.append(self.starts, len(self.codes))] / below[-1])
 
     @property
     def levels(self) -> int:
