@@ -538,8 +538,7 @@ def value_of_shares(u: jax.Array, a: np.ndarray, b: np.ndarray, weights: np.ndar
     slopes = hgr_module._Slopes(equal=False, neighbours=1)
     sides = [hgr_module._Ranked.of(jnp.asarray(x), shares, slopes) for x in (a, b)]
     moved = sides[0]._replace(share=u, shift=u - sides[0].share)
-    value: jax.Array = hgr_module._estimate_traced(moved, sides[1], shares, rows)[0]
-    return value
+    return hgr_module._estimate_traced(moved, sides[1], shares, rows, with_long=True)
 
 
 def test_second_derivatives_are_finite() -> None:

@@ -241,9 +241,8 @@ def _traced(a: Array, b: Array, weights: Array | None, neighbours: int = 1) -> A
     valid &= rows >= LEAST_ROWS
     slopes = _Slopes(weights is None, neighbours)
     sides = [_Ranked.of(jnp.where(jnp.isfinite(x), x, 0), shares, slopes) for x in (a, b)]
-    value, slow = _estimate_traced(sides[0], sides[1], shares, rows)
-    if neighbours > 1:  # slopes across many rows are not those of long blocks
-        value = slow
+    # Slopes across many rows are not those of long blocks.
+    value = _estimate_traced(sides[0], sides[1], shares, rows, with_long=neighbours == 1)
     return jnp.where(valid, value, jnp.nan)
 
 
@@ -392,49 +391,50 @@ def _share_below_jvp(slopes: _Slopes, primals: Any, tangents: Any) -> tuple[Arra
     return share, moved + of_shares[order.place]
 
 
-def _estimate_traced(one: _Ranked, other: _Ranked, shares: Array, rows: Array) -> _Two:
-    """Return the average of the blocks of the look that decides, with long blocks and without."""
+def _estimate_traced(
+    one: _Ranked, other: _Ranked, shares: Array, rows: Array, *, with_long: bool
+) -> Array:
+    """Return the average of the blocks of the look that decides."""
     most = int(largest_size(np.float64(len(shares))))
     limit = largest_size(rows).astype(jnp.int32)  # with weights there are fewer rows
     moments = _CrossMoments.of((one, other), shares, rows, most, limit)
     m, available = moments.matrix, moments.available
-    small = Blocks.all(min(most, OF_ONE))
     inside = [np.arange(most, dtype=np.int32) < count for count in moments.in_first]
     first = jnp.where(inside[0][:, None] & inside[1][None, :], m, 0)
-    squares = top_squares(first, small)
 
     def sizes_in(blocks: Blocks, counts: _Two) -> _Two:
         h, k = (np.array(sizes, np.int32) for sizes in (blocks.rows, blocks.columns))
         return jnp.minimum(h, counts[0]), jnp.minimum(k, counts[1])
 
-    looks = []
-    for look, some in enumerate((Blocks.first(most), small)):
-        of_some = squares[np.array(small.places(some))]
-        average = average_of_blocks(of_some, *sizes_in(some, moments.in_first), rows)
-        looks.append((average.value, look_again(average, some, look)))
-    (by_first, is_small), (by_second, is_large) = looks
+    def look_at(blocks: Blocks, look: int) -> _Two:
+        squares = top_squares(first, blocks)
+        average = average_of_blocks(squares, *sizes_in(blocks, moments.in_first), rows)
+        return average.value, look_again(average, blocks, look)
+
     sides, alike = ((one, moments.few[1]), (other, moments.few[0])), jnp.zeros((), bool)
     for side, (ordered, g) in enumerate(sides):
         explaining = m if side else m.T
         alike |= _is_alike(ordered.order, g, explaining, moments.in_first[side], rows)
-    many = jnp.maximum(*moments.in_first) > OF_BOTH
 
-    def last_look() -> _Two:
+    def last_look() -> Array:
         blocks = Blocks.all(most)
         parts = [(top_squares(m, blocks), *sizes_in(blocks, available))]
-        for side, (ordered, g) in enumerate(sides):
+        for side, (ordered, g) in enumerate(sides if with_long else ()):
             found, cosines = _long_squares(ordered, g * shares[None], available[side], rows)
             few = np.tile(np.arange(1, THIN + 1, dtype=np.int32), len(cosines) // THIN)
             count = jnp.minimum(few, _reliable(g, shares, rows))
             sizes = (cosines, count) if side == 0 else (count, cosines)
             parts.append((found, *sizes))
         every, h, k = (jnp.concatenate(each) for each in zip(*parts, strict=True))
-        by_all = average_of_blocks(every, h, k, rows)
-        return by_all.value, average_of_blocks(*parts[0], rows).value
+        return jnp.asarray(average_of_blocks(every, h, k, rows).value)
 
-    value = jnp.where(many & is_small, by_second, by_first)
-    last = many & (alike | (is_small & is_large))
-    return lax.cond(last, last_look, lambda: (value, value))
+    def second_look() -> Array:
+        value, is_large = look_at(Blocks.all(min(most, OF_ONE)), 1)
+        return lax.cond(alike | is_large, last_look, lambda: value)
+
+    value, is_small = look_at(Blocks.first(most), 0)
+    many = jnp.maximum(*moments.in_first) > OF_BOTH
+    return lax.cond(many & (alike | is_small), second_look, lambda: value)
 
 
 def _is_alike(order: _Order, g: Array, m: Array, size: Array, rows: Array) -> Array:
