@@ -54,8 +54,6 @@ def ours() -> dict[str, tuple[Callable[..., jax.Array], int | None]]:
         "rdc": (partial(hgr_jax.rdc, key=key), None),
         "ace": (hgr_jax.ace, None),
         "neural": (partial(hgr_jax.neural, key=key), 10_000),
-        "gedi": (hgr_jax.gedi, None),
-        "nlc": (hgr_jax.nlc, None),
         "oracle": (partial(hgr_jax.oracle, f=sine.f, g=sine.g), None),
         "distance_correlation": (hgr_jax.distance_correlation, None),
         "hsic": (hgr_jax.hsic, OUR_PAIRWISE),

@@ -34,9 +34,9 @@ ROOT = Path(__file__).parent.parent
 ENOUGH = 0.9
 
 ROOMS = {
-    "core": "rows solvers orthogonal formulas kb sk kernels ridge partial spectrum analytic"
+    "core": "rows solvers orthogonal formulas kb sk kernels partial spectrum analytic"
     " derivatives copula properties lengths independence kernel_correlations scan_influence",
-    "inference": "independence inference_* roys_root selection uncertainty ridge kernels"
+    "inference": "independence inference_* roys_root selection uncertainty kernels"
     " scan_inference scan_rank_tests scan_top",
     "scanning": "scan scan_* stream_* cluster_scan results_shown lengths",
     "fairness": "fairness_* results_shown many_calls paper_options",

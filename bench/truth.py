@@ -89,7 +89,6 @@ PEER_ROWS = 1_000
 def contestants() -> dict[str, Contestant]:
     """Return estimates of HGR: ours, and those of maxcorr where it is installed."""
     key = jax.random.key(0)
-    unregularised = functools.partial(hgr_jax.rdc, key=key, regularization=None)
     ours = {
         "hgr": HGR,
         "KB of ranks, 5": Contestant(lambda a, b: hgr_jax.kb(average_ranks(a), average_ranks(b))),
@@ -97,7 +96,6 @@ def contestants() -> dict[str, Contestant]:
         "SK of values, 5": Contestant(hgr_jax.sk),
         "ACE": Contestant(hgr_jax.ace),
         "RDC": Contestant(functools.partial(hgr_jax.rdc, key=key)),
-        "RDC, as in R": Contestant(unregularised, 3_000),
         "KDE": Contestant(hgr_jax.kde),
         "Spearman, absolute": Contestant(lambda a, b: jnp.abs(hgr_jax.spearman(a, b))),
     }

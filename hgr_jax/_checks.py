@@ -366,6 +366,17 @@ def look_like_counts(weights: NDArray[Any]) -> bool:
     return bool((weights % 1 == 0).all() and (weights > 1).any() and np.ptp(weights) > 0)
 
 
+def warn_of_counts(weights: ArrayLike | None) -> None:
+    """Warn where weights look like numbers of equal rows."""
+    if look_like_counts(np.asarray(weights)):
+        warnings.warn(
+            "weights are whole numbers above 1, and only their ratios matter. If they say how often"
+            " a row occurred, repeat the rows instead: np.repeat(a, weights).",
+            UserWarning,
+            stacklevel=3,
+        )
+
+
 def rows_at(x: Any, order: NDArray[np.intp]) -> Any:
     """Return a column (an array, a list, a series), or columns, at the rows of ``order``."""
     if x is None:

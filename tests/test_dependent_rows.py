@@ -526,7 +526,7 @@ def test_tables_of_all_kinds(convert: Callable[..., Any], tmp_path: Path) -> Non
         ({"order": "day", "lags": "soon"}, "lags must be an int or several"),
         ({"order": True, "test": None}, "for p-values by test='auto'; got None"),
         ({"order": True, "test": "permutation"}, "got 'permutation'"),
-        ({"order": True, "measure": "gedi"}, "order and groups are for the measures"),
+        ({"order": True, "measure": "hsic"}, "order and groups are for the measures"),
     ],
 )
 def test_refusals_of_a_scan(options: dict[str, Any], what: str) -> None:

@@ -1,8 +1,7 @@
-"""Distance correlation, by all pairs and by sorting, HSIC, and the sums over pairs of both."""
+"""Distance correlation, HSIC, and the sums over pairs of both."""
 
 from __future__ import annotations
 
-import contextlib
 import functools
 from collections.abc import Callable, Iterator
 from typing import Any
@@ -21,12 +20,9 @@ import hgr_jax
 from hgr_jax.measures import pair_sums as pairs
 
 dcor, hsic = hgr_jax.distance_correlation, hgr_jax.hsic
-ALGORITHMS = ("pairs", "sort")
 FORMS: dict[str, Callable[..., jax.Array]] = {
-    "dcor": functools.partial(dcor, algorithm="pairs"),
-    "dcor unbiased": functools.partial(dcor, algorithm="pairs", unbiased=True),
-    "dcor sorted": functools.partial(dcor, algorithm="sort"),
-    "dcor sorted, unbiased": functools.partial(dcor, algorithm="sort", unbiased=True),
+    "dcor": dcor,
+    "dcor unbiased": functools.partial(dcor, unbiased=True),
     "hsic": hsic,
     "hsic unbiased": functools.partial(hsic, unbiased=True),
     "hsic of a bandwidth": functools.partial(hsic, bandwidth=1.0),
@@ -60,13 +56,13 @@ class TestDistanceCorrelation:
         for kind in ("dependent", "ties", "ties of pairs", "sorted", "independent"):
             a, b = sample(kind, n)
             expected = np.sqrt(dense_dcor(a, b))
-            for algorithm in ALGORITHMS:
-                np.testing.assert_allclose(dcor(a, b, algorithm=algorithm), expected, atol=1e-7)
+            for measure in (dcor, jax.jit(dcor)):
+                np.testing.assert_allclose(measure(a, b), expected, atol=1e-7)
             # Of few ties it is the quotient of two numbers of the size of rounding.
             if n > 4 or (n == 4 and not kind.startswith("ties")):
                 expected = dense_dcor(a, b, unbiased=True)
-                for algorithm in ALGORITHMS:
-                    value = dcor(a, b, algorithm=algorithm, unbiased=True)
+                for measure in (FORMS["dcor unbiased"], jax.jit(FORMS["dcor unbiased"])):
+                    value = measure(a, b)
                     np.testing.assert_allclose(value * abs(value), expected, atol=1e-9)
 
     def test_of_several_variables_and_many_rows(self, rng: np.random.Generator) -> None:
@@ -75,7 +71,7 @@ class TestDistanceCorrelation:
         value = dcor(a, b, unbiased=True)
         expected = dense_dcor(a, b, unbiased=True)
         np.testing.assert_allclose(value * abs(value), expected, atol=1e-12)
-        value = dcor(a[:, :1], b[:, 1], algorithm="sort")
+        value = dcor(a[:, :1], b[:, 1])
         np.testing.assert_allclose(value, np.sqrt(dense_dcor(a[:, 0], b[:, 1])), atol=1e-12)
         a, b = sample("ties", 2000)
         np.testing.assert_allclose(dcor(a, b), np.sqrt(dense_dcor(a, b)), atol=1e-12)
@@ -90,46 +86,18 @@ class TestDistanceCorrelation:
         value = dcor(iris[:50], iris[50:100], unbiased=True)
         np.testing.assert_allclose(value * abs(value), -0.02717090150863398, atol=1e-12)
 
-    @pytest.mark.parametrize("unbiased", [False, True])
-    def test_both_algorithms_have_the_same_derivatives(self, unbiased: bool) -> None:
-        """Ties and several levels included."""
-        slopes = [
-            jax.jit(jax.grad(functools.partial(dcor, algorithm=a, unbiased=unbiased), (0, 1)))
-            for a in ALGORITHMS
-        ]
-        for kind in ("dependent", "ties", "ties of pairs", "sorted"):
-            a, b = (jnp.asarray(x) for x in sample(kind, 257))
-            for x, y in zip(slopes[0](a, b), slopes[1](a, b), strict=True):
-                np.testing.assert_allclose(x, y, atol=1e-13)
-
     @pytest.mark.slow
     def test_second_derivatives(self) -> None:
         a, b = (jnp.asarray(x) for x in sample("dependent", 12))
-        hessians = [
-            jax.hessian(functools.partial(dcor, algorithm=algorithm))(a, b)
-            for algorithm in ALGORITHMS
-        ]
-        np.testing.assert_allclose(hessians[0], hessians[1], atol=1e-12)
+        hessian = jax.hessian(dcor)(a, b)
         gradient = jax.jit(jax.grad(dcor))
         step = jnp.zeros(12).at[3].set(1e-5)
         column = (gradient(a + step, b) - gradient(a - step, b)) / 2e-5
-        np.testing.assert_allclose(hessians[0][3], column, atol=1e-8)
-
-    def test_automatic_algorithm(self, monkeypatch: pytest.MonkeyPatch) -> None:
-        taken = []
-
-        def record(a: jax.Array, b: jax.Array, *, unbiased: bool, algorithm: str) -> None:
-            taken.append(algorithm)
-
-        monkeypatch.setattr(pairs, "_distance_correlation", record)
-        for shape in ((20,), (2000,), (2000, 1), (2000, 2)):
-            with contextlib.suppress(TypeError):  # what records returns nothing
-                jax.jit(dcor)(np.ones(shape), np.ones(shape))
-        assert taken == ["pairs", "sort", "sort", "pairs"]
+        np.testing.assert_allclose(hessian[3], column, atol=1e-8)
 
     def test_few_rows(self) -> None:
         assert dcor([1.0], [2.0]) == 0
-        assert dcor([1.0], [2.0], algorithm="sort") == 0
+        assert jax.jit(dcor)(jnp.ones(1), jnp.ones(1)) == 0
         np.testing.assert_allclose(dcor([1, 2], [True, False]), 1, atol=1e-6)
 
 
@@ -202,7 +170,7 @@ def test_bandwidth_that_is_not_positive() -> None:
     assert hsic([1.0], [2.0]) == 0
 
 
-@pytest.mark.parametrize("form", ["dcor", "dcor sorted, unbiased", "hsic unbiased"])
+@pytest.mark.parametrize("form", ["dcor", "dcor unbiased", "hsic unbiased"])
 def test_float32_against_float64(form: str) -> None:
     derivatives = jax.value_and_grad(FORMS[form], (0, 1))
     exactly = jax.jit(derivatives)
@@ -239,7 +207,6 @@ def test_float32_of_kernels_near_1() -> None:
     [
         ("dcor", 12),
         ("dcor unbiased", 12),
-        ("dcor sorted, unbiased", 12),
         # The number of pairs is even for 12 and 13 rows, odd for 14.
         ("hsic unbiased", 12),
         ("hsic", 13),
@@ -303,10 +270,9 @@ def test_properties(values: np.ndarray, few: np.ndarray, mixed: bool) -> None:
     a, b = (values[0], few[1]) if mixed else few
     value = dcor(a, b)
     assert 0 <= value <= 1
-    np.testing.assert_allclose(value**2, dcor(a, b, algorithm="sort") ** 2, atol=1e-4)
+    np.testing.assert_allclose(value**2, jax.jit(dcor)(a, b) ** 2, atol=1e-4)
     turned = b[::-1], a[::-1]
     np.testing.assert_allclose(value**2, dcor(*turned) ** 2, atol=1e-5)
-    np.testing.assert_allclose(value**2, dcor(*turned, algorithm="sort") ** 2, atol=1e-4)
     value = hsic(a, b)
     assert 0 <= value <= 1
     np.testing.assert_allclose(hsic(*turned), value, atol=1e-5)
@@ -330,38 +296,36 @@ FEW_VALUES: dict[str, Callable[[np.random.Generator, int], np.ndarray]] = {
 
 
 @pytest.mark.parametrize("unbiased", [False, True])
-def test_float32_is_float64_traced_or_not(unbiased: bool) -> None:
-    value = functools.partial(dcor, unbiased=unbiased)
-    slope = jax.grad(value)
-    exactly = jax.jit(jax.value_and_grad(value))
-
-    @jax.jit
-    def traced(a: jax.Array, b: jax.Array) -> tuple[jax.Array, ...]:
-        both = jax.vmap(value, (None, 0))(a, jnp.stack([b, a]))
-        return value(a, b), slope(a, b), *both
-
+def test_float32_is_float64_on_the_host(unbiased: bool) -> None:
     for kind, draw in FEW_VALUES.items():
         rng = np.random.default_rng(2301)
         a, b = (draw(rng, 20_000).astype(np.float32) for _ in range(2))
-        *found, alone = traced(a, b)
-        found.append(value(a, b))
-        if not unbiased:  # which makes no difference between traced and not
-            found.append(slope(a, b))
-        assert {x.dtype for x in (*found, alone)} == {np.dtype(np.float32)}
+        found = dcor(a, b, unbiased=unbiased)
+        assert found.dtype == np.float32
         with jax.enable_x64(True):
-            exact = [np.asarray(x) for x in exactly(a.astype(float), b.astype(float))]
-        for one in found:
-            other = exact[one.ndim]
-            atol = 1e-6 * np.abs(other).max()
-            np.testing.assert_allclose(one, other, rtol=1e-6, atol=atol, err_msg=kind)
-        assert alone == pytest.approx(0 if unbiased and kind == "one row" else 1)
+            exact = float(dcor(a.astype(float), b.astype(float), unbiased=unbiased))
+        assert float(found) == pytest.approx(exact, rel=1e-6, abs=1e-9), kind
+
+
+def test_float32_is_float64_traced() -> None:
+    slope = jax.jit(jax.value_and_grad(dcor))
+    for kind in ("rare", "levels", "rounded"):
+        rng = np.random.default_rng(2301)
+        a, b = (FEW_VALUES[kind](rng, 2_000).astype(np.float32) for _ in range(2))
+        found = slope(a, b)
+        with jax.enable_x64(True):
+            exact = jax.jit(jax.value_and_grad(dcor))(a.astype(float), b.astype(float))
+        for one, other in zip(found, exact, strict=True):
+            atol = 1e-4 * np.abs(other).max()
+            np.testing.assert_allclose(one, other, atol=atol, err_msg=kind)
 
 
 def test_one_row_that_differs_has_no_unbiased_correlation() -> None:
     """Its U-centred distances are 0 up to rounding."""
     with jax.enable_x64(True):
         a, b = (np.arange(500) == row for row in (7, 9))
-        assert dcor(a, b, unbiased=True, algorithm="sort") == 0
+        for measure in (FORMS["dcor unbiased"], jax.jit(FORMS["dcor unbiased"])):
+            assert measure(a, b) == 0
 
 
 @pytest.mark.parametrize(("measure", "order"), [(dcor, -0.5), (FORMS["hsic of a bandwidth"], -1.0)])

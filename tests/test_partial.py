@@ -198,7 +198,6 @@ def test_fits_against_least_squares(dtype: Any) -> None:
             np.testing.assert_allclose(fit.correlation, value, atol=tolerance / 100)
             own, explained = super(type(fit.f), fit.f).__call__(a), fit.f.explained(c)
             score = fit.score(a, b, given=c, weights=w)
-            low, high = fit.interval()
     assert found[0].dtype == dtype
     f, g = (np.asarray(x, np.float64) for x in found)
     np.testing.assert_allclose(fit.correlation, values[0], atol=tolerance)
@@ -215,7 +214,6 @@ def test_fits_against_least_squares(dtype: Any) -> None:
         expected = least_squares(monomials(c, 3), np.asarray(own), w)
         np.testing.assert_allclose(explained, expected, atol=1e-7)
         np.testing.assert_allclose(own - explained, f, atol=10 * tolerance)
-        assert float(low) < values[0] < float(high)
     assert fit.message.startswith("optimal")
     assert fit.degrees.tolist() == [3, 2]
     assert "PartialFit(correlation=" in repr(fit)

@@ -62,7 +62,7 @@ def test_other_measures(rng: np.random.Generator) -> None:
     x[:30, 3] = np.nan
     table = {**{f"x{i}": x[:, i] for i in range(4)}, "text": np.array(["a", "b"] * (ROWS // 2))}
     for method, measure in (
-        ("gedi", hgr_jax.gedi),
+        ("hsic", hgr_jax.hsic),
         ("spearman", hgr_jax.spearman),
         (gap, lambda a, b: abs(gap(a, b))),
     ):

@@ -11,7 +11,6 @@ import pytest
 
 import hgr_jax
 from bench.data import awkward_pair
-from hgr_jax.inference.resampling import cross_fitted
 from hgr_jax.inference.selection import DegreeSelection, deal_folds, select_degrees
 
 ROWS, FOLDS = 83, 3
@@ -28,49 +27,12 @@ def by_fitting(a: Any, b: Any, h: int, k: int, weights: Any) -> list[float]:
     return scores
 
 
-def scored(a: Any, b: Any, weights: Any) -> float:
-    return cross_fitted(a, b, 3, 2, key=KEY, folds=FOLDS, weights=weights)
-
-
-@pytest.mark.usefixtures("x64")
-def test_cross_fitting_is_a_loop_of_fits(rng: np.random.Generator) -> None:
-    weights = rng.uniform(0.5, 2, ROWS)
-    for kind in ("normal", "discrete", "offset", "scaled_down"):
-        a, b = awkward_pair(kind, ROWS)
-        expected = np.mean(by_fitting(a, b, 3, 2, weights))
-        found = scored(a, b, weights)
-        np.testing.assert_allclose(found, expected, rtol=1e-7)
-    a[5], b[9], weights[[5, 9]] = np.nan, 1e9, 0
-    found = scored(a, b, weights)
-    np.testing.assert_allclose(found, np.mean(by_fitting(a, b, 3, 2, weights)), rtol=1e-7)
-
-
-@pytest.mark.usefixtures("x64")
-def test_cross_fitting_of_values_that_only_one_fold_has(rng: np.random.Generator) -> None:
-    weights = np.ones(ROWS)
-    a = np.zeros(ROWS)
-    order = deal_folds(KEY, ROWS, FOLDS)
-    a[order[1][:3]] = 1  # constant outside this fold
-    b = rng.normal(size=ROWS)
-    assert scored(a, b, weights) == 0
-    assert scored(np.ones(ROWS), b, weights) == 0
-    b[4] = np.inf
-    assert np.isnan(scored(a, b, weights))
-
-
 @pytest.mark.parametrize("rows", [83, 60, 4, 5])
 def test_folds_hold_every_row_once(rows: int) -> None:
     order = deal_folds(KEY, rows, FOLDS)
     assert len(order) == FOLDS
     np.testing.assert_array_equal(np.sort(np.concatenate(order)), np.arange(rows))
     assert np.ptp([len(fold) for fold in order]) <= 1
-
-
-def test_cross_fitting_of_independent_variables_is_about_nothing(rng: np.random.Generator) -> None:
-    pairs = rng.normal(size=(200, 2, ROWS)).astype(np.float32)
-    values = np.array([cross_fitted(*pair, 3, 2, key=KEY, folds=FOLDS) for pair in pairs])
-    assert abs(values.mean()) < 4 * values.std() / 200**0.5
-    assert (np.abs(values) <= 1).all()
 
 
 @pytest.mark.usefixtures("x64")
@@ -173,15 +135,3 @@ def test_the_picture() -> None:
     file = io.BytesIO()
     figure.savefig(file, format="png")
     assert file.getvalue().startswith(b"\x89PNG")
-
-
-def test_the_truth_is_between_cross_fitting_and_the_sample_value() -> None:
-    """On average: for normal pairs HGR is |rho|, whatever the degrees."""
-    rng = np.random.default_rng(0)
-    a, noise = rng.normal(size=(2, 60, 300))
-    b = 0.5 * a + np.sqrt(0.75) * noise
-    held_out = [
-        cross_fitted(x, y, h=4, k=4, key=jax.random.key(0)) for x, y in zip(a, b, strict=True)
-    ]
-    sample = jax.vmap(lambda x, y: hgr_jax.kb(x, y, 4, 4))(a, b)
-    assert np.mean(held_out) < 0.5 < np.mean(sample)

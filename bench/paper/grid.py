@@ -58,7 +58,6 @@ def fits(*, neural_steps: int = 1000) -> dict[str, Callable[[Pair, Pair, jax.Arr
         "HGR-NN": lambda pair, fresh, key: hgr_jax.neural_fit(
             *pair, key=key, steps=neural_steps
         ).score(*fresh),
-        "RDC": lambda pair, fresh, key: hgr_jax.rdc_fit(*pair, key=key).score(*fresh),
     }
 
 

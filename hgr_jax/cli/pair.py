@@ -8,7 +8,6 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-import jax
 import numpy as np
 from numpy.typing import NDArray
 
@@ -23,7 +22,6 @@ from hgr_jax.core.fits import KBFit, Status
 from hgr_jax.core.ranks import LEAST_ROWS
 from hgr_jax.inference.hgr_fits import HGRFit, hgr_fit
 from hgr_jax.inference.independence import independence_test
-from hgr_jax.inference.resampling import cross_fitted
 from hgr_jax.measures import kb, kb_fit, sk_fit, spearman
 from hgr_jax.plotting import plot_fit
 from hgr_jax.scanning.api import scan
@@ -36,8 +34,6 @@ from hgr_jax.tables.faults import TableError, printable
 from hgr_jax.tables.files import read_table
 from hgr_jax.tables.levels import Category
 from hgr_jax.tables.reading import Reading
-
-MIN_ROWS_TO_SPLIT = 20
 
 LEVELS_LISTED = 100
 """Largest number of levels of a category that are printed."""
@@ -133,9 +129,6 @@ def report_pair(
         single = sk_fit(a, b, max(of_a, of_b))
         _print_measure(f"HGR-KB({of_a}, {of_b})", float(fit.correlation))
         _print_measure(f"HGR-SK({max(of_a, of_b)})", float(single.correlation), single.explains)
-        if rows >= MIN_ROWS_TO_SPLIT:
-            tested = cross_fitted(a, b, of_a, of_b, key=jax.random.key(0))
-            _print_measure("held out", tested, "KB on rows that f and g were not fitted to")
     _print_measure("|Pearson|", float(kb(a, b, 1, 1)))
     if isinstance(fit, KBFit):
         print(f"\n{fit.message}")

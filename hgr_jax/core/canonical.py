@@ -20,15 +20,6 @@ Two rules of differentiation make this exact and cheap:
 
   an elementwise pass.  Differentiating this expression again, with the derivatives of f and g
   above, gives the exact higher derivatives.
-
-*Ridge.*  With x, y the features of the kernels, each of zero mean and unit variance, f = alpha . x
-and g = beta . y maximise
-
-    cov(f, g) / sqrt((var f + ridge |alpha|^2) (var g + ridge |beta|^2)).
-
-With x = L q in orthonormal functions q, and C the inverse of a Cholesky factor of L L^T + ridge,
-this is the largest singular value of ``(C L) M (C L)^T``, whose vectors are taken back by
-``(C L)^T``.
 """
 
 from __future__ import annotations
@@ -43,15 +34,12 @@ import numpy as np
 from jax import Array, lax
 from jax.custom_derivatives import SymbolicZero
 
-from hgr_jax.core.kernels import Encoder, KernelLike, encode, polynomial_kernel
-from hgr_jax.core.linalg import half_lower, inverse_cholesky, matmul
+from hgr_jax.core.kernels import Encoder, KernelLike, encode
+from hgr_jax.core.linalg import half_lower, matmul
 from hgr_jax.core.numerics import (
     equal_weights,
     normalise_weights,
     row_count,
-    row_mean,
-    safe_divide,
-    safe_norm,
     safe_sqrt,
     without_dropped_rows,
 )
@@ -107,13 +95,6 @@ class Residuals:
     well_conditioned: Array
 
 
-class Ridge(NamedTuple):
-    """The strength of a ridge, and the standardised features ``(n, m)`` of both kernels."""
-
-    strength: Array
-    features: tuple[Array, Array]
-
-
 @dataclasses.dataclass(frozen=True)
 class PreparedPair:
     """Two variables with their kernels applied: the arguments of `solve`.
@@ -130,7 +111,6 @@ class PreparedPair:
     count: Array | None
     variables: tuple[Array, Array]
     residuals: Residuals | None = None
-    ridge: Ridge | None = None
 
 
 def prepare(
@@ -209,7 +189,6 @@ def solve(
     weights: Array | None,
     start: Array | None,
     count: Array | None = None,
-    ridge: Ridge | None = None,
 ) -> Solution:
     """Find the most correlated transformations; ``start (n,)`` holds values of a first g(b)."""
     fitted = whiten(problem.degrees, a, b, weights, count)
@@ -218,13 +197,6 @@ def solve(
     direction = jnp.zeros((), jnp.int32)
     if problem.method == SINGLE_KERNEL:
         pair, direction = lstsq_pair(m, *problem.linear)
-    elif ridge is not None:
-        loadings = [
-            mean_products(fitted.basis(v, None), fitted.rows(v), x, weights, count, features).T
-            for v, (x, features) in enumerate(zip((a, b), ridge.features, strict=True))
-        ]
-        pair, sound = ridged_pair(m, (loadings[0], loadings[1]), ridge.strength, problem.method)
-        finite &= sound
     else:
         if start is not None:
             guess = fitted.basis(1, None), fitted.rows(1), b, weights, count, start
@@ -449,52 +421,3 @@ def _whiten_jvp(
 def _zero_tangent(x: Array) -> Any:
     inexact = jnp.issubdtype(x.dtype, jnp.inexact)
     return jnp.zeros_like(x) if inexact else np.zeros(x.shape, jax.dtypes.float0)
-
-
-def ridged_pair(
-    m: Array, loadings: tuple[Array, Array], strength: Array, solver: str
-) -> tuple[CanonicalPair, Array]:
-    """Return the pair that maximises the regularised correlation, and whether it is finite.
-
-    Its ``correlation`` is the plain one, ``u . M v``.  The ``loadings (p, h)`` and ``(q, k)``
-    express standardised features by the orthonormal functions of M.
-    """
-    first, second = (_regularised(each, strength) for each in loadings)
-    regularised = matmul(matmul(first, m), second.T)
-    finite = jnp.isfinite(jnp.sum(regularised))
-    pair = top_pair(jnp.where(jnp.isfinite(regularised), regularised, 0), solver)
-    u, v = (
-        safe_divide(each, safe_norm(each))
-        for each in (matmul(pair.u, first), matmul(pair.v, second))
-    )
-    correlation = jnp.dot(u, matmul(m, v))
-    return dataclasses.replace(pair, correlation=correlation, u=u, v=v), finite
-
-
-def _regularised(loadings: Array, strength: Array) -> Array:
-    """Return ``C L sqrt(1 + ridge)``, which no ridge makes vanish."""
-    size = loadings.shape[0]
-    rounding = 8 * size * float(jnp.finfo(loadings.dtype).eps)
-    ridge = jnp.maximum(strength, rounding)
-    share = ridge / (1 + ridge)
-    gram = matmul(loadings, loadings.T) * (1 - share) + share * np.eye(size, dtype=loadings.dtype)
-    return matmul(inverse_cholesky(gram), loadings)
-
-
-def standardised_features(kernel: KernelLike, x: Array, weights: Array, name: str) -> Array:
-    """Return standardised features of a kernel (0 for constant ones), by weights of sum 1."""
-    if callable(kernel):
-        _, features = encode(kernel, x, weights, name)
-    else:
-        # The unit of x does not matter to a standardised power; in this one the largest is 1.
-        centred = x - row_mean(x, weights=weights, keepdims=True)
-        features = polynomial_kernel(_scale_to_1(centred), kernel)
-    centred = _scale_to_1(features - row_mean(features, weights=weights, keepdims=True))
-    variance = row_mean(centred * centred, weights=weights, keepdims=True)
-    varies = variance > (8 * float(jnp.finfo(x.dtype).eps)) ** 2
-    return jnp.where(varies, centred / jnp.sqrt(jnp.where(varies, variance, 1)), 0)
-
-
-def _scale_to_1(x: Array) -> Array:
-    """Return columns over their largest absolute values; 0 for a column of 0."""
-    return safe_divide(x, lax.stop_gradient(jnp.max(jnp.abs(x), axis=0, keepdims=True)))

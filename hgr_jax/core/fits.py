@@ -26,7 +26,7 @@ from jax import Array, lax
 from jax.typing import DTypeLike
 from numpy.typing import ArrayLike
 
-from hgr_jax._checks import as_given, as_pair, as_real_array, as_weights, check_level
+from hgr_jax._checks import as_given, as_pair, as_real_array, as_weights
 from hgr_jax._texts import html_table
 from hgr_jax.core.canonical import PreparedPair, Residuals, Solution, Transformation
 from hgr_jax.core.formulas import formula
@@ -66,8 +66,6 @@ class Status(enum.IntEnum):
     """NaN or infinity in data or weights: the value is NaN."""
     ONE_ROW = 6
     """The maximum, of which one row makes a large part: f and g single it out."""
-    REGULARISED = 7
-    """The maximum of the regularised correlation, where a ridge was asked for."""
 
 
 MESSAGES = {
@@ -75,10 +73,6 @@ MESSAGES = {
     Status.TIED: (
         "optimal, but several pairs of transformations reach the same correlation:"
         " f and g are one choice among them"
-    ),
-    Status.REGULARISED: (
-        "optimal for the ridge: f and g are the global maximum of the regularised correlation, and"
-        " the correlation is theirs"
     ),
     Status.ONE_ROW: (
         "optimal, but f and g single out one row, fit.influential_row, which makes a large part of"
@@ -266,50 +260,6 @@ class KBFit(ShownFit, TransformedPair):
         """Mixing coefficients of g, ``(k,)``: ``g.coefficients``."""
         return self.g.coefficients
 
-    def interval(self, level: float = 0.95) -> tuple[Array, Array]:
-        """Return an interval for HGR of these kernels in the population.
-
-            max(0, c - z se)  to  min(1, correlation + z se),
-            1 - c^2 = (1 - correlation^2) (n - 1) / (n - 1 - (sqrt(p - 1/2) + sqrt(q - 1/2))^2)
-
-        with n the `effective_rows`, p and q the `degrees` (1 for the linear side of a single-kernel
-        fit) and z the normal quantile of ``(1 + level) / 2``.  The value is biased upward: c is
-        corrected for the value of noise; the upper end needs no correction
-        (`hgr_jax.inference.upper_bound`).
-
-        Args:
-          level: asked coverage, above 0 and below 1.
-
-        Coverage: ``level`` in the limit of many rows, where f and g have fourth moments and the
-        first canonical correlation is above 0 and above the second.  Measured of 95% intervals
-        (`python -m bench.coverage`): 91 to 99% for normal, discrete and Student's t pairs (85% at
-        degree 5, 300 rows and a correlation of 0.9 or more).  The lower end is too high in two
-        cases.  Where the first two canonical correlations tie, 95% intervals of 300 to 10,000 rows
-        cover 83 to 94% of ties at 0.36, 63 to 92% at 0.81 and 30 to 89% at 0.98.  With far
-        outliers it gets worse with the degree: of lognormal pairs at degree 5 and 10,000 rows 4 to
-        9% are covered where the correlation is 0.3 or more.  `hgr_jax.hgr_fit` has an interval for
-        HGR of ranks.
-
-        Source: the delta method, with the influence function of Romanazzi (1992); Ma, "Accuracy of
-        the Tracy-Widom limits for the extreme eigenvalues in white Wishart matrices" (2012), for
-        the largest singular value of noise, of which ``sqrt(p - 1/2) + sqrt(q - 1/2)`` is an
-        approximation.
-
-        Example:
-          >>> import numpy as np, hgr_jax
-          >>> a, noise = np.random.default_rng(0).normal(size=(2, 1000))
-          >>> low, high = hgr_jax.kb_fit(a, 0.6 * a + 0.8 * noise, 3, 3).interval()
-          >>> print(f"{low:.2f} to {high:.2f}")
-          0.57 to 0.67
-        """
-        check_level("level", level)
-        error, rows = self.standard_error, self.effective_rows
-        return interval(self.correlation, error, rows, self._sizes(), level)
-
-    def _sizes(self) -> tuple[Array, Array]:
-        """Return the numbers of functions that f and g combine."""
-        return self.degrees[..., 0], self.degrees[..., 1]
-
     def plot(self, a: ArrayLike, b: ArrayLike, *, names: tuple[str, str] = ("a", "b")) -> Figure:
         """Draw the data, f, g and the transformed data: `hgr_jax.plotting.plot_fit`.
 
@@ -346,10 +296,6 @@ class SKFit(KBFit):
     """
 
     direction: Array
-
-    def _sizes(self) -> tuple[Array, Array]:
-        p, q = super()._sizes()
-        return jnp.where(self.direction == 0, p, 1), jnp.where(self.direction == 0, 1, q)
 
     @property
     def explains(self) -> str:
@@ -613,9 +559,7 @@ def as_fit(solution: Solution, pair: PreparedPair, *, unique: bool = False) -> K
         rows = rows - jnp.sum(residuals.conditioning.basis.in_span).astype(w.dtype)
         well_conditioned &= residuals.well_conditioned
     dominated = is_dominant(leverage, weight, solution.correlation)
-    ridged = [] if pair.ridge is None else [(jnp.array(True), Status.REGULARISED)]
     status = decide_status(
-        *ridged,
         (dominated, Status.ONE_ROW),
         (tied, Status.TIED),
         (~(solution.pair.residual <= eps**0.5), Status.NOT_CONVERGED),
@@ -733,18 +677,6 @@ def standard_error(f: Array, g: Array, s: Array) -> Array:
 def normal_quantile(level: float) -> float:
     """Return the point below which a standard normal number is with probability ``level``."""
     return statistics.NormalDist().inv_cdf(level)
-
-
-def interval(
-    value: Array, error: Array, rows: Array, sizes: tuple[Array, Array], level: float
-) -> tuple[Array, Array]:
-    """Return both ends of `KBFit.interval`, for any shape; ``sizes`` are p and q."""
-    z = normal_quantile((1 + level) / 2)
-    # The largest squared singular value of noise, times the rows, is near this (Ma, 2012).
-    p, q = (jnp.maximum(size.astype(value.dtype) - 0.5, 0) for size in sizes)
-    chance = jnp.square(safe_sqrt(p) + safe_sqrt(q))
-    low = ezekiel(jnp, value, rows, chance) - z * error
-    return jnp.where(low <= 0, 0, low), jnp.minimum(value + z * error, 1)
 
 
 def ezekiel(xp: Any, value: Any, rows: Any, parameters: Any) -> Any:

@@ -13,8 +13,7 @@
 * `intervals`: `corrected` values, `upper_bound`, a differentiable bound of the value in the
   population, and `adjust`, for many p-values at once;
 * `pvalue_histogram`: the same for a family of p-values that is too large to be kept;
-* `resampling`: `cross_fitted` and `bootstrap`, a value without the upward bias, and an interval;
-* `selection`: `select_degrees`, `select_ridge`, by cross-validation.
+* `selection`: `select_degrees`, by cross-validation.
 
 `hgr_jax.scan` uses them for whole tables.
 """
@@ -24,16 +23,9 @@ from hgr_jax.inference.hgr_fits import HGRFit, LevelTransform, RankTransform, hg
 from hgr_jax.inference.independence import ConditionalTests, IndependenceTest, independence_test
 from hgr_jax.inference.intervals import adjust, corrected, upper_bound
 from hgr_jax.inference.permutation import PermutationTest, permutation_test
-from hgr_jax.inference.resampling import BootstrapInterval, bootstrap, cross_fitted
-from hgr_jax.inference.selection import (
-    DegreeSelection,
-    RidgeSelection,
-    select_degrees,
-    select_ridge,
-)
+from hgr_jax.inference.selection import DegreeSelection, select_degrees
 
 __all__ = [
-    "BootstrapInterval",
     "ConditionalTests",
     "DegreeSelection",
     "HGRFit",
@@ -41,16 +33,12 @@ __all__ = [
     "LevelTransform",
     "PermutationTest",
     "RankTransform",
-    "RidgeSelection",
     "adjust",
-    "bootstrap",
     "corrected",
-    "cross_fitted",
     "hgr_fit",
     "independence_test",
     "permutation_test",
     "roys_root",
     "select_degrees",
-    "select_ridge",
     "upper_bound",
 ]

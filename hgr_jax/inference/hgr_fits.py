@@ -18,7 +18,7 @@ from hgr_jax.core.fits import TransformedPair
 from hgr_jax.core.host.estimates import HGREstimate, correlation_of
 from hgr_jax.inference.independence import independence_test
 from hgr_jax.measures.conditional_hgr import ConditionalHGRFit, conditional_hgr_fit
-from hgr_jax.measures.hgr import estimate_of_numbers, read_pair, repeated
+from hgr_jax.measures.hgr import estimate_of_numbers, read_pair
 from hgr_jax.tables.levels import Category, codes_of_labels
 
 
@@ -28,7 +28,6 @@ def hgr_fit(
     b: ArrayLike,
     *,
     weights: ArrayLike | None = None,
-    counts: ArrayLike | None = None,
     given: None = None,
 ) -> HGRFit: ...
 
@@ -39,7 +38,6 @@ def hgr_fit(
     b: ArrayLike,
     *,
     weights: ArrayLike | None = None,
-    counts: ArrayLike | None = None,
     given: Any,
 ) -> ConditionalHGRFit: ...
 
@@ -49,7 +47,6 @@ def hgr_fit(
     b: ArrayLike,
     *,
     weights: ArrayLike | None = None,
-    counts: ArrayLike | None = None,
     given: Any = None,
 ) -> HGRFit | ConditionalHGRFit:
     """Fit HGR: its estimate, an interval, a p-value and the transformations.
@@ -57,7 +54,7 @@ def hgr_fit(
     Degenerate data, cost and source as in `hgr`, whose value is the ``correlation`` of the result.
 
     Args:
-      a, b, weights, counts, given: as in `hgr`, but concrete, and categories only with ``given``.
+      a, b, weights, given: as in `hgr`, but concrete, and categories only with ``given``.
 
     Returns:
       An `HGRFit`.  With ``weights`` its interval and ``rows`` are of the effective number of rows.
@@ -73,9 +70,8 @@ def hgr_fit(
       >>> print(f"{fit.correlation:.3f} {fit.score(a[::2], jnp.exp(a[::2] ** 2)):.3f}")
       1.000 1.000
     """
-    if is_traced(a, b, weights, counts, given):
+    if is_traced(a, b, weights, given):
         raise TypeError("hgr_fit is for the host: its arguments must not be traced; hgr can be.")
-    a, b, weights, given = repeated(a, b, weights, counts, given)
     if given is not None:
         return conditional_hgr_fit(a, b, given, weights)
     x, y = read_pair(a, b, weights)

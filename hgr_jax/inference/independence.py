@@ -26,11 +26,10 @@ from hgr_jax._checks import (
     as_key,
     as_lags,
     as_pair,
-    as_repeats,
     check_choice,
     check_count,
     check_indexes,
-    rows_at,
+    warn_of_counts,
 )
 from hgr_jax._texts import counted, near_matches
 from hgr_jax.core.host.conditioning import (
@@ -135,7 +134,6 @@ def independence_test(
     b: npt.ArrayLike,
     *,
     weights: npt.ArrayLike | None = None,
-    counts: npt.ArrayLike | None = None,
     given: Any = None,
     order: npt.ArrayLike | None = None,
     lags: int | Iterable[int] | None = None,
@@ -191,8 +189,6 @@ def independence_test(
     Args:
       a, b: real arrays ``(n,)``; with ``given`` also text or a categorical series.
       weights: non-negative observation weights ``(n,)`` or None; a row of weight 0 is dropped.
-      counts: how often each row occurred, whole numbers ``(n,)``, or None: the test is that of the
-        repeated rows.
       given: c, ``(n,)``, several columns ``(n, p)`` or a data frame, or None: numbers, text or
         categorical series.
       order: True where the rows are in order as they stand, or numbers or dates ``(n,)`` to sort
@@ -234,21 +230,20 @@ def independence_test(
       >>> hgr_jax.independence_test(a, jnp.roll(a, 2) ** 2, order=True, lags=range(4)).lag
       2
     """
-    beside = {"weights": weights, "counts": counts, "given": given}
+    beside = {"weights": weights, "given": given}
     check_indexes(a=a, b=b, **beside, order=order, groups=groups)
     refuse_lags_without_order(lags, order)
     if groups is None and permute is not None:
         raise ValueError("permute is of rows in groups: name them, groups=labels.")
     if order is not None or groups is not None:
         refuse_with_design({**beside, "method": None if method == "auto" else method})
-    if counts is not None:
-        repeats = as_repeats(counts, len(np.asarray(a)))
-        a, b, weights, given = (rows_at(x, repeats) for x in (a, b, weights, given))
     check_choice("method", method, TEST_METHODS)
     count = check_count("permutations", permutations)
     if key is not None:
         as_key(key)
     w = as_host_weights(weights, len(np.asarray(a)))
+    if w is not None:
+        warn_of_counts(weights)
     if given is not None:
         if method != "auto":
             raise ValueError(f"method={method!r} is for tests without given variables.")

@@ -8,7 +8,6 @@ A module checks the arguments, documents its measures, and compiles them for few
 * `ace`, `rdc`, `kde` (with `chi2`) and `neural_network` (`neural`, which imports flax and optax
   when it is first asked for): other estimates of HGR;
 * `pair_sums`: `distance_correlation` and `hsic`; `kernel_cca`: also `kernel_ica_contrast`;
-* `units`: HGR in units of the data, `gedi` and `nlc`;
 * `classical`: `pearson`, `spearman`, and `oracle`, under known transformations.
 """
 
@@ -24,10 +23,9 @@ from hgr_jax.measures.kb import kb, kb_fit
 from hgr_jax.measures.kde import chi2, kde
 from hgr_jax.measures.kernel_cca import kernel_cca, kernel_ica_contrast
 from hgr_jax.measures.pair_sums import distance_correlation, hsic
-from hgr_jax.measures.rdc import RDCFit, RDCTransform, rdc, rdc_fit
+from hgr_jax.measures.rdc import rdc
 from hgr_jax.measures.sk import sk, sk_fit
 from hgr_jax.measures.spectrum import spectrum, spectrum_fit, total
-from hgr_jax.measures.units import gedi, nlc
 
 if TYPE_CHECKING:
     from hgr_jax.measures.conditional_hgr import ConditionalHGRFit
@@ -39,13 +37,10 @@ __all__ = [
     "ConditionalHGRFit",
     "NeuralFit",
     "NeuralTransform",
-    "RDCFit",
-    "RDCTransform",
     "ace",
     "ace_fit",
     "chi2",
     "distance_correlation",
-    "gedi",
     "hgr",
     "hsic",
     "kb",
@@ -55,11 +50,9 @@ __all__ = [
     "kernel_ica_contrast",
     "neural",
     "neural_fit",
-    "nlc",
     "oracle",
     "pearson",
     "rdc",
-    "rdc_fit",
     "sk",
     "sk_fit",
     "spearman",

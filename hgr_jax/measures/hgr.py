@@ -31,10 +31,9 @@ from hgr_jax._checks import (
     as_host_pair,
     as_host_weights,
     as_pair,
-    as_repeats,
     as_weights,
     check_indexes,
-    rows_at,
+    warn_of_counts,
 )
 from hgr_jax.core.host.estimates import HGREstimate
 from hgr_jax.core.host.ranks import (
@@ -79,7 +78,6 @@ def hgr(
     b: ArrayLike,
     *,
     weights: ArrayLike | None = None,
-    counts: ArrayLike | None = None,
     given: Any = None,
 ) -> Array:
     """Estimate HGR, the largest correlation between any functions of ``a`` and of ``b``.
@@ -96,8 +94,6 @@ def hgr(
         read as a column of `scan`, which pools rare levels, and takes texts of dates for dates.
       weights: non-negative weights of the rows ``(n,)``, traced, or None.  Only ratios matter; a
         row of weight 0 counts as dropped, even if it holds NaN.
-      counts: how often each row occurred, whole numbers ``(n,)``, concrete, or None: the value is
-        that of the repeated rows.
       given: c, ``(n,)``, several columns ``(n, p)`` or a data frame, concrete, or None: numbers,
         text or categorical series.
 
@@ -152,9 +148,7 @@ def hgr(
             x for x in (a, b) if isinstance(x, Array) and jnp.issubdtype(x.dtype, jnp.floating)
         ]
         dtype = jnp.result_type(*floats) if floats else jnp.result_type(float)
-        a, b, weights, given = repeated(a, b, weights, counts, given)
         return jnp.asarray(conditional_hgr_fit(a, b, given, weights).correlation, dtype)
-    a, b, weights, _ = repeated(a, b, weights, counts)
     x, y = read_pair(a, b, weights)
     if not all(isinstance(each, (Array, np.ndarray)) for each in (x, y)):
         from hgr_jax.measures._levels import hgr_with_levels  # numbers do without its imports
@@ -178,18 +172,6 @@ def hgr_across_neighbours(
         return hgr(a, b, weights=weights)
     a, b = as_pair(a, b, max_ndim=1)
     return _traced(a, b, as_weights(weights, len(a), a.dtype), neighbours)
-
-
-def repeated(a: Any, b: Any, weights: Any, counts: Any, given: Any = None) -> tuple[Any, ...]:
-    """Return a, b, the weights and the given variables with each row as often as it occurred."""
-    if counts is None:
-        return a, b, weights, given
-    if is_traced(a, b, weights, counts, given):
-        raise TypeError("counts are of concrete data: repeat the rows before tracing.")
-    check_indexes(a=a, b=b, weights=weights, counts=counts, given=given)
-    order = as_repeats(counts, len(a))
-    a, b, weights, given = (rows_at(x, order) for x in (a, b, weights, given))
-    return a, b, weights, given
 
 
 def read_pair(a: Any, b: Any, weights: Any) -> tuple[Any, Any]:
@@ -219,6 +201,7 @@ def estimate_of_numbers(a: Array, b: Array, weights: ArrayLike | None) -> HGREst
     x, y = (np.asarray(z, np.float64) for z in (a, b))
     w = as_host_weights(weights, len(x))
     if w is not None:
+        warn_of_counts(weights)
         x, y, w = x[w > 0], y[w > 0], w[w > 0]
     known = np.isfinite(x).all() and np.isfinite(y).all()
     if not known or effective_row_count(len(x), w) < LEAST_ROWS:

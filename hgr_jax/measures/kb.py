@@ -2,27 +2,20 @@
 
 from __future__ import annotations
 
-import dataclasses
 from typing import Any, overload
 
 import jax.numpy as jnp
 from jax import Array, lax
-from jax.typing import DTypeLike
 from numpy.typing import ArrayLike
 
-from hgr_jax._arrays import as_vector, is_traced
-from hgr_jax._checks import as_nonnegative, check_choice
+from hgr_jax._arrays import as_vector
+from hgr_jax._checks import check_choice
 from hgr_jax.core.canonical import (
-    PreparedPair,
-    Ridge,
-    Solution,
     correlation,
     solve,
-    standardised_features,
 )
 from hgr_jax.core.fits import KBFit, PartialFit, as_fit
 from hgr_jax.core.kernels import KernelLike, check_two_kernels
-from hgr_jax.core.numerics import equal_weights
 from hgr_jax.core.partial import prepare_given
 from hgr_jax.core.rows import over_rows
 from hgr_jax.core.solvers import SOLVERS
@@ -37,7 +30,6 @@ def kb(
     weights: ArrayLike | None = None,
     given: ArrayLike | None = None,
     given_degree: KernelLike = 5,
-    ridge: ArrayLike = 0.0,
     init: KBFit | None = None,
     solver: str = "projected_gradient",
 ) -> Array:
@@ -49,12 +41,9 @@ def kb(
     kernels, a global optimum exact to rounding.  It is |Pearson| at ``h = k = 1``, never decreases
     when h or k grows, and does not change under affine maps or a permutation of the rows.
 
-        given c:       max over f, g of rho(f(a) - E_c[f(a)], g(b) - E_c[g(b)])
-        with a ridge:  rho of the f = alpha . x and g = beta . y that maximise
-                       cov(f, g) / sqrt((var f + ridge |alpha|^2) (var g + ridge |beta|^2))
+        given c:  max over f, g of rho(f(a) - E_c[f(a)], g(b) - E_c[g(b)])
 
-    with E_c the least-squares projection on 1 and the polynomials of c, and x, y the features of
-    the kernels, each of zero mean and unit variance.
+    with E_c the least-squares projection on 1 and the polynomials of c.
 
     Args:
       a, b: real arrays ``(n,)``, or ``(n, p)`` for several variables at once, traced.  Integers
@@ -67,7 +56,6 @@ def kb(
       given: c, ``(n,)`` or ``(n, p)``, traced, or None.
       given_degree: kernel of c, static, as h and k; a lower degree than theirs removes only part of
         the dependence on c.
-      ridge: a number >= 0, traced; `hgr_jax.inference.select_ridge` chooses one.
       init: a previous fit of the same kernels, traced, from whose g the solver starts (the warm
         start of the paper).  The result does not depend on it, and it saves no time.
       solver: static. ``"projected_gradient"`` is jaxopt's, on the unit sphere in whitened
@@ -80,8 +68,8 @@ def kb(
       TypeError, ValueError: for shapes, dtypes or static arguments other than the above, and for
         two series of pandas with different indexes.  Never for values: see `kb_fit`.
 
-    Derivatives: with respect to ``a``, ``b``, c, ``weights`` and ``ridge``, forward and reverse, of
-    every order; the first by the envelope theorem (with a ridge, by the implicit function theorem).
+    Derivatives: with respect to ``a``, ``b``, c and ``weights``, forward and reverse, of every
+    order; the first by the envelope theorem.
 
     Degenerate data: a constant gives 0, with zero derivatives; m distinct values count as degree
     m - 1; NaN or infinity gives NaN.  On n <= h + k rows the value is 1.  The sample value is
@@ -90,7 +78,7 @@ def kb(
     Cost: one pass over the data in blocks, and the SVD of an h x k matrix.
 
     Source: Giuliani & Lombardi, "Robust Non-Linear Correlations via Polynomial Regression";
-    Hotelling (1936), for the closed form; Vinod (1976), for the ridge.
+    Hotelling (1936), for the closed form.
 
     Example:
       >>> import jax.numpy as jnp, hgr_jax
@@ -99,12 +87,12 @@ def kb(
       >>> print(f"{hgr_jax.kb(a, b, h=2, k=2):.4f} {hgr_jax.kb(a, b, h=1, k=1):.4f}")
       1.0000 0.0000
     """
-    (x, y, *others), extra, static = _checked(
-        (a, b), (h, k), (given, given_degree), weights, ridge, init, solver
+    (x, y, *others), start, static = _checked(
+        (a, b), (h, k), (given, given_degree), weights, init, solver
     )
     if init is None:  # one program, so the same digits, for both shapes of one variable
         x, y = map(_as_one_variable, (x, y), static[0])
-    value: Array = _estimate(x, y, *others, extra, static=static, fit=False)
+    value: Array = _estimate(x, y, *others, start, static=static, fit=False)
     return value
 
 
@@ -118,7 +106,6 @@ def kb_fit(
     weights: ArrayLike | None = None,
     given: None = None,
     given_degree: KernelLike = 5,
-    ridge: ArrayLike = 0.0,
     init: KBFit | None = None,
     solver: str = "projected_gradient",
 ) -> KBFit: ...
@@ -134,7 +121,6 @@ def kb_fit(
     weights: ArrayLike | None = None,
     given: ArrayLike,
     given_degree: KernelLike = 5,
-    ridge: ArrayLike = 0.0,
     init: None = None,
     solver: str = "projected_gradient",
 ) -> PartialFit: ...
@@ -149,7 +135,6 @@ def kb_fit(
     weights: ArrayLike | None = None,
     given: ArrayLike | None = None,
     given_degree: KernelLike = 5,
-    ridge: ArrayLike = 0.0,
     init: KBFit | None = None,
     solver: str = "projected_gradient",
 ) -> KBFit:
@@ -158,12 +143,11 @@ def kb_fit(
     Degenerate data, cost and source as in `kb`, whose value is the ``correlation`` of the result.
 
     Args:
-      a, b, h, k, weights, given, given_degree, ridge, init, solver: as in `kb`.
+      a, b, h, k, weights, given, given_degree, init, solver: as in `kb`.
 
     Returns:
       A `KBFit`, differentiable by the implicit function theorem wherever the top canonical
-      correlation is simple.  (The paper scales f by the correlation.)  With a ``ridge`` the
-      standard error and the interval take f and g as fixed beforehand.
+      correlation is simple.  (The paper scales f by the correlation.)
 
       With ``given`` a `PartialFit`, whose transformations are residuals given polynomials of c,
 
@@ -189,10 +173,8 @@ def kb_fit(
       >>> print(fit.f.formula("a", digits=2), "less", fit.f.explained.formula("c", digits=2))
       -1.555 + 1.726 a less 0.165 + 5.02 c
     """
-    columns, extra, static = _checked(
-        (a, b), (h, k), (given, given_degree), weights, ridge, init, solver
-    )
-    fit_of_pair: KBFit = _estimate(*columns, extra, static=static, fit=True)
+    columns, start, static = _checked((a, b), (h, k), (given, given_degree), weights, init, solver)
+    fit_of_pair: KBFit = _estimate(*columns, start, static=static, fit=True)
     return fit_of_pair
 
 
@@ -205,30 +187,21 @@ def _checked(
     kernels: tuple[Any, ...],
     conditioning: tuple[Any, Any],
     weights: ArrayLike | None,
-    ridge: Any,
     init: Any,
     solver: Any,
-) -> tuple[tuple[Any, ...], tuple[KBFit | None, Array | None], _Static]:
-    """Check arguments; return the columns, the start and ridge, and the static arguments."""
+) -> tuple[tuple[Any, ...], KBFit | None, _Static]:
+    """Check arguments; return the columns, the start, and the static arguments."""
     columns, kernels = check_two_kernels(data, kernels, weights, conditioning)
-    a, b, _, c = columns
-    start, strength = check_init(init, b), as_ridge(ridge, a.dtype)
-    if init is not None and (c is not None or strength is not None):
-        raise ValueError("init is a fit of a and b alone: expected none with given or ridge.")
-    return columns, (start, strength), (kernels, check_choice("solver", solver, SOLVERS))
+    _, b, _, c = columns
+    start = check_init(init, b)
+    if init is not None and c is not None:
+        raise ValueError("init is a fit of a and b alone: expected none with given.")
+    return columns, start, (kernels, check_choice("solver", solver, SOLVERS))
 
 
 def _as_one_variable(x: Array, kernel: KernelLike) -> Array:
     single = x.ndim == 2 and x.shape[1] == 1 and not callable(kernel)
     return as_vector(x) if single else x
-
-
-def as_ridge(ridge: Any, dtype: DTypeLike) -> Array | None:
-    """Return a ridge as an array ``()``; None for a concrete 0."""
-    if type(ridge) in (int, float) and ridge == 0:
-        return None
-    strength = as_nonnegative("ridge", ridge, dtype)
-    return None if not is_traced(strength) and strength == 0 else strength
 
 
 def check_init(init: Any, b: Array) -> KBFit | None:
@@ -256,38 +229,18 @@ def _estimate(
     b: Array,
     weights: Array | None,
     given: Array | None,
-    extra: tuple[KBFit | None, Array | None],
+    init: KBFit | None,
     *,
     static: _Static,
     fit: bool,
     count: Array | None,
 ) -> Any:
     """Return the value, or with ``fit`` the fit."""
-    (init, ridge), ((h, k, given_degree), solver) = extra, static
+    (h, k, given_degree), solver = static
     pair = prepare_given((h, k), solver, a, b, weights, (given, given_degree), count)
     start = _start(init, b, weights)
-    if fit or ridge is not None:
-        solution, pair = _solve_with_ridge(pair, (h, k), start, ridge)
-        return as_fit(solution, pair) if fit else solution.correlation
-    return correlation(pair.problem, pair.a, pair.b, pair.weights, start, pair.count)
-
-
-def _solve_with_ridge(
-    pair: PreparedPair,
-    kernels: tuple[KernelLike, KernelLike],
-    start: Array | None,
-    strength: Array | None,
-) -> tuple[Solution, PreparedPair]:
-    """Solve a pair; return the solution, and the pair with its ridge if ``strength`` is one."""
-    if strength is not None:
-        w = equal_weights(pair.count, pair.a) if pair.weights is None else pair.weights
-        first, second = (
-            standardised_features(kernel, x, w, name)
-            for kernel, x, name in zip(kernels, pair.variables, ("h", "k"), strict=True)
-        )
-        ridge = Ridge(strength, (first, second))
-        pair = dataclasses.replace(pair, weights=w, count=None, ridge=ridge)
-    return solve(pair.problem, pair.a, pair.b, pair.weights, start, pair.count, pair.ridge), pair
+    problem = pair.problem, pair.a, pair.b, pair.weights, start, pair.count
+    return as_fit(solve(*problem), pair) if fit else correlation(*problem)
 
 
 def _start(init: KBFit | None, b: Array, weights: Array | None) -> Array | None:

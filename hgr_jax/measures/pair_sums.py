@@ -22,7 +22,6 @@ from hgr_jax._checks import (
     as_host_pair,
     as_pair,
     as_positive,
-    check_choice,
     check_flag,
     one_or_pair,
 )
@@ -37,12 +36,6 @@ from hgr_jax.core.numerics import (
     safe_sqrt,
 )
 from hgr_jax.core.rows import over_rows
-from hgr_jax.measures._sorted_distances import products_by_sorting, without_rounding
-
-ALGORITHMS = ("auto", "pairs", "sort")
-
-SORT_ROWS = 1024
-"""Smallest number of rows for which sorting is faster than all pairs."""
 
 MEDIAN_ROWS = 1024
 """Largest number of rows whose distances give the median."""
@@ -54,9 +47,7 @@ Entries = Callable[[Array, Array], Array]
 """A function that maps rows ``(m,)`` or ``(m, p)`` and all rows to ``(m, n)``, 0 for equal rows."""
 
 
-def distance_correlation(
-    a: ArrayLike, b: ArrayLike, *, unbiased: bool = False, algorithm: str = "auto"
-) -> Array:
+def distance_correlation(a: ArrayLike, b: ArrayLike, *, unbiased: bool = False) -> Array:
     """Return the distance correlation, from the Euclidean distances between rows.
 
         dCor(a, b) = sqrt( dCov^2(a, b) / sqrt(dCov^2(a, a) dCov^2(b, b)) )
@@ -73,10 +64,6 @@ def distance_correlation(
       unbiased: static. True takes the unbiased estimates of dCov^2, by U-centred distances,
         which scatter around 0 for independent variables: the value is the root of the ratio R*
         with its sign, sign(R*) sqrt(|R*|).  It needs n >= 4.
-      algorithm: static. ``"pairs"`` sums over all pairs of rows, in blocks; ``"sort"`` sorts the
-        rows, for ``(n,)`` arrays only.  ``"auto"`` is ``"sort"`` for such arrays of 1024 rows or
-        more.  Both have the same value and derivatives.  Concrete ``(n,)`` arrays on the CPU are
-        sorted by NumPy, in float64, with the same value up to rounding.
 
     Returns:
       A scalar of the floating dtype of ``a`` and ``b``, in [0, 1], or in [-1, 1] if unbiased.
@@ -91,11 +78,10 @@ def distance_correlation(
     gives NaN.  Between independent variables the biased form is of order 1 / sqrt(n), and for few
     rows of many variables it is near 1, whatever they are.
 
-    Cost: ``"pairs"`` O(n^2 p) time and O(n p) memory; ``"sort"`` O(n log n) and O(n).
-
-    Accuracy: sorted float32 data are computed in float64, under `jax.jit` and in first derivatives
-    too; second derivatives are computed in float32.  Sums over all pairs of float32 data are in
-    float32, with errors of some 1e-7.
+    Cost: of concrete ``(n,)`` arrays on the CPU O(n log n), by NumPy and in float64, unless one row
+    is so far from the others that its sums cancel.  Then, and of other arrays, O(n^2 p) time and
+    O(n p) memory: sums over all pairs of rows, in blocks; of float32 data that are traced they are
+    in float32, with errors of some 1e-7.
 
     Source: Székely, Rizzo & Bakirov, "Measuring and testing dependence by correlation of
     distances" (2007); Székely & Rizzo, "Partial distance correlation with methods for
@@ -110,38 +96,24 @@ def distance_correlation(
       >>> print(f"{hgr_jax.distance_correlation(a, a**2):.4f}")
       0.4915
     """
-    algorithm = check_choice("algorithm", algorithm, ALGORITHMS)
-    if algorithm == "auto" and np.ndim(a) == np.ndim(b) == 1:
+    if np.ndim(a) == np.ndim(b) == 1:
         host = as_host_pair(a, b)
         if host is not None:  # NumPy sorts in less time than XLA
             _check_enough_rows(host[0], unbiased)
             value = distance_correlation_of(*host, unbiased=bool(unbiased))
-            if value is not None:
-                return scalar_of(value, host[0].dtype)
+            if value is None:  # all pairs, whose sums do not cancel
+                with jax.enable_x64(True):
+                    both = (jnp.asarray(x, jnp.float64) for x in host)
+                    value = float(_distance_correlation(*both, unbiased=bool(unbiased)))
+            return scalar_of(value, host[0].dtype)
     a, b = _as_enough_rows(a, b, unbiased)
-    one_each = all(x.size == x.shape[0] for x in (a, b))
-    if algorithm == "sort" and not one_each:
-        raise ValueError(
-            'algorithm="sort" needs one variable each, of shape (n,);'
-            f" got shapes {tuple(a.shape)} and {tuple(b.shape)}."
-        )
-    if algorithm == "auto":
-        algorithm = "sort" if one_each and a.shape[0] >= SORT_ROWS else "pairs"
-    return _distance_correlation(a, b, unbiased=bool(unbiased), algorithm=algorithm)
+    return _distance_correlation(a, b, unbiased=bool(unbiased))
 
 
-@over_rows(columns=2, static=("unbiased", "algorithm"))
-def _distance_correlation(
-    a: Array, b: Array, *, unbiased: bool, algorithm: str, count: Array | None
-) -> Array:
+@over_rows(columns=2, static=("unbiased",))
+def _distance_correlation(a: Array, b: Array, *, unbiased: bool, count: Array | None) -> Array:
     a, b = (shift_and_scale(x.reshape(-1) if x.size == x.shape[0] else x) for x in (a, b))
-    if algorithm == "pairs":
-        products = centred_products(distances, unbiased, a, b, count)
-    else:
-        if count is not None:  # NaN would be sorted behind the padding
-            a, b = (jnp.where(jnp.all(jnp.isfinite(x)), x, jnp.nan) for x in (a, b))
-        products = products_by_sorting(unbiased, a, b, count)
-    squared = ratio_of_products(products)
+    squared = ratio_of_products(centred_products(distances, unbiased, a, b, count))
     return jnp.sign(squared) * safe_sqrt(jnp.abs(squared)) if unbiased else safe_sqrt(squared)
 
 
@@ -424,7 +396,11 @@ def _products(
     sums = jnp.sum(fill_padding(per_row(block, columns, a.size + b.size), count), axis=0)
     rows = row_count(count, a)
     products = sums / rows / (rows - 3 if unbiased else rows)
-    products = without_rounding(products, centres_a[1], centres_b[1])
+    # Mean squares that are rounding, of the squared mean distances, are 0.
+    floor = jnp.square(lax.stop_gradient(jnp.stack([centres_a[1], centres_b[1]])))
+    floor = floor * (16 * float(jnp.finfo(products.dtype).eps)) ** 2
+    squares = jnp.where(products[1:] <= floor, 0, products[1:])
+    products = jnp.concatenate([products[:1], squares])
     # A single row is in no pair, but NaN in it must give NaN.
     finite = jnp.all(jnp.isfinite(a[:1])) & jnp.all(jnp.isfinite(b[:1]))
     return jnp.where(finite, products, jnp.nan)
