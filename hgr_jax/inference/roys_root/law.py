@@ -22,7 +22,7 @@ from __future__ import annotations
 
 import dataclasses
 import functools
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from typing import Any
 
 import numpy as np
@@ -38,7 +38,6 @@ _BLOCK = 1 << 21
 _LARGEST = np.nextafter(1.0, 0.0)
 _INFINITE = 1e12
 _ROOT_TOLERANCE = 4 * np.finfo(np.float64).eps
-_MAX_ROOT_STEPS = 200
 _MEAN_LOGITS = (21.0, -38.0)
 _MEAN_NODES = (12, 64)
 _MEAN_TOLERANCE = 1e-8  # of the ends of the ranges that the nodes are spread over
@@ -214,87 +213,24 @@ def _solve(
     logits: Floats, problem: Roots, column: npt.NDArray[np.intp], tolerance: float = _ROOT_TOLERANCE
 ) -> Floats:
     """Find where log P(KB > c) - log P(KB <= c) falls to ``logits`` (N,)."""
+    from scipy.optimize import elementwise  # loads slowly
 
-    def excess(c: Floats, chosen: npt.NDArray[np.intp]) -> Floats:
+    def excess(c: Floats, place: Floats) -> Floats:
+        chosen = place.astype(np.intp)
         upper, lower = _tails(c, problem, column[chosen])
         return np.clip(upper - lower, -_INFINITE, _INFINITE) - logits[chosen]
 
-    everything = np.arange(logits.size)
-    low, low_value = np.full(logits.size, _SMALLEST_CORRELATION), np.full(logits.size, _INFINITE)
-    high, high_value = np.full(logits.size, _LARGEST), np.full(logits.size, -_INFINITE)
+    everything = np.arange(logits.size, dtype=np.float64)
+    low, high = np.full(logits.size, _SMALLEST_CORRELATION), np.full(logits.size, _LARGEST)
     edge = (np.sqrt(problem.p) + np.sqrt(problem.q)) / np.sqrt(problem.a[column] + 1)
     for factor in (0.5, 1.0, 1.5, 3.0):
         trial = np.sqrt(1 / (1 + (factor * edge) ** -2))
         value = excess(trial, everything)
-        above = (value > 0) & (trial > low)
-        low, low_value = np.where(above, trial, low), np.where(above, value, low_value)
-        below = (value <= 0) & (trial < high)
-        high, high_value = np.where(below, trial, high), np.where(below, value, high_value)
-    return _bracketed_root(excess, low, low_value, high, high_value, tolerance)
-
-
-def _bracketed_root(
-    function: Callable[[Floats, npt.NDArray[np.intp]], Floats],
-    low: Floats,
-    low_value: Floats,
-    high: Floats,
-    high_value: Floats,
-    tolerance: float = _ROOT_TOLERANCE,
-) -> Floats:
-    """Find a zero of each function between ``low`` and ``high`` (N,), by Chandrupatla (1997).
-
-    In a half of the time of `scipy.optimize.elementwise.find_root`, which evaluates both ends
-    again.  ``function(x, chosen)`` evaluates the functions of the indices ``chosen`` at ``x``.
-    """
-    root = np.where(np.abs(low_value) < np.abs(high_value), low, high)
-    chosen = np.arange(low.size)
-    newest, newest_value, other, other_value = high, high_value, low, low_value
-    fraction = np.full(low.size, 0.5)
-    for _ in range(_MAX_ROOT_STEPS):
-        x = newest + fraction * (other - newest)
-        value = function(x, chosen)
-        same = (value > 0) == (newest_value > 0)
-        third = np.where(same, newest, other)
-        third_value = np.where(same, newest_value, other_value)
-        other = np.where(same, other, newest)
-        other_value = np.where(same, other_value, newest_value)
-        newest, newest_value = x, value
-
-        best = np.where(np.abs(newest_value) < np.abs(other_value), newest, other)
-        root[chosen] = best
-        width = np.abs(other - newest)
-        allowed = tolerance * np.abs(best)
-        going = (width > 2 * allowed) & (newest_value != 0)
-        if not np.any(going):
-            break
-        chosen, third, third_value = chosen[going], third[going], third_value[going]
-        newest, newest_value = newest[going], newest_value[going]
-        other, other_value = other[going], other_value[going]
-        least = (allowed / np.where(going, width, 1.0))[going]
-        interpolated = _interpolate_root(
-            newest, newest_value, other, other_value, third, third_value
-        )
-        fraction = np.clip(interpolated, least, 1 - least)
-    return root
-
-
-def _interpolate_root(
-    a: Floats,
-    a_value: Floats,
-    b: Floats,
-    b_value: Floats,
-    c: Floats,
-    c_value: Floats,
-) -> Floats:
-    """Choose where between a (0) and b (1) to look next: by interpolation if trusted, or 1/2."""
-    with np.errstate(divide="ignore", invalid="ignore"):
-        position = (a - b) / (c - b)
-        level = (a_value - b_value) / (c_value - b_value)
-        quadratic = a_value / (b_value - a_value) * c_value / (b_value - c_value) + (
-            (c - a) / (b - a) * a_value / (c_value - a_value) * b_value / (c_value - b_value)
-        )
-    trusted = (level**2 < position) & ((1 - level) ** 2 < 1 - position) & np.isfinite(quadratic)
-    return np.where(trusted, quadratic, 0.5)
+        low = np.where((value > 0) & (trial > low), trial, low)
+        high = np.where((value <= 0) & (trial < high), trial, high)
+    tolerances = {"xatol": 0.0, "xrtol": tolerance, "fatol": 0.0}
+    found = elementwise.find_root(excess, (low, high), args=(everything,), tolerances=tolerances)
+    return np.where(np.isnan(found.x), high, found.x)  # nearer to 1 than any double
 
 
 def _tails(c: Floats, problem: Roots, column: npt.NDArray[np.intp]) -> tuple[Floats, Floats]:
