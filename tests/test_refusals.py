@@ -203,15 +203,8 @@ VALUE_ERRORS: list[tuple[str, Callable[[], Any]]] = [
     ("projections must be at least 1", on_x(rdc, key=KEY, projections=0)),
     ("steps must be at least 0", on_x(neural, key=KEY, steps=-1)),
     ("hidden must be at least 1", on_x(neural, key=KEY, hidden=(0,))),
-    ("hidden must be one tuple for both", on_x(neural, key=KEY, hidden=((4,), None, None))),
-    ("hidden must be one tuple for both", on_x(neural, key=KEY, hidden=((4,), 3))),
-    ("activations can be None only where", on_x(neural, key=KEY, activations=(LAYERS, None))),
     ("activations must be one more than", on_x(neural, key=KEY, activations=("tanh",))),
     ("activations must be one of", on_x(neural, key=KEY, activations=(*LAYERS[:3], "swish"))),
-    (
-        "a must be one variable where hidden has None for it",
-        lambda: neural(WIDE, WIDE, key=KEY, hidden=(None, (15, 15, 15))),
-    ),
     (
         "init must be a fit of the same networks",
         lambda: neural(X, X, key=KEY, init=hgr_jax.neural_fit(X, WIDE, key=KEY, steps=0)),

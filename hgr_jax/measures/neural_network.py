@@ -25,9 +25,6 @@ from hgr_jax.measures.classical import sample_correlation
 HIDDEN = (15, 15, 15)
 PAPER_ACTIVATIONS = ("tanh", "relu", "tanh", "tanh")
 
-Widths = Sequence[int] | None
-"""Widths of the hidden layers of a network; None for no network: the variable itself."""
-
 FIRST_STEPS = 1000
 WARM_STEPS = 50
 """Default numbers of steps from random weights, and from a previous fit."""
@@ -40,8 +37,8 @@ def neural(
     key: Array,
     steps: int | None = None,
     learning_rate: ArrayLike = 5e-4,
-    hidden: Widths | tuple[Widths, Widths] = HIDDEN,
-    activations: Sequence[str] | tuple[Sequence[str], Sequence[str]] = PAPER_ACTIVATIONS,
+    hidden: Sequence[int] = HIDDEN,
+    activations: Sequence[str] = PAPER_ACTIVATIONS,
     init: NeuralFit | None = None,
 ) -> Array:
     """Return HGR-NN, the correlation that two networks reach by gradient ascent.
@@ -50,19 +47,16 @@ def neural(
 
     F and G are fully connected networks of the standardised variables, 1-15-15-15-1 with tanh,
     relu, tanh and tanh, trained on all rows at once.  The result depends on the key and on the
-    number of steps; it is not a maximum.  With ``hidden=(widths, None)`` G is the identity: the
-    value is rho(F(a), b), the counterpart of one direction of `sk`.
+    number of steps; it is not a maximum.
 
     Args:
       a, b: real arrays ``(n,)``, or ``(n, p)``, traced.
       key: a random key, as ``jax.random.key(0)`` makes, for the initial weights; traced.
       steps: of the optimiser, >= 0, static; None for 1000, or 50 from ``init``.
       learning_rate: of Adam, traced.
-      hidden: widths of the hidden layers, static: a tuple of ints for either network, or a pair of
-        such tuples for (F, G).  None in such a pair stands for no network, for one variable only.
-      activations: after each hidden layer and after the output, static: ``"tanh"``, ``"relu"``
-        or ``"identity"``, one more than there are hidden layers; a tuple of them for either
-        network, or a pair of tuples.  No network takes none.
+      hidden: widths of the hidden layers of both networks, static.
+      activations: after each hidden layer and after the output, static: ``"tanh"``, ``"relu"`` or
+        ``"identity"``, one more than there are hidden layers.
       init: a previous fit of the same networks, traced: training goes on from its weights and
         optimiser state, and ``key`` is not used.
 
@@ -86,9 +80,6 @@ def neural(
       >>> a = jnp.linspace(-1, 1, 101)
       >>> print(bool(hgr_jax.neural(a, a**2, key=jax.random.key(0)) > 0.98))
       True
-      >>> only_f = {"hidden": ((15, 15, 15), None)}
-      >>> print(f"{hgr_jax.neural(a**2, a, key=jax.random.key(0), **only_f):.2f}")
-      0.00
     """
     return neural_fit(
         a,
@@ -109,8 +100,8 @@ def neural_fit(
     key: Array,
     steps: int | None = None,
     learning_rate: ArrayLike = 5e-4,
-    hidden: Widths | tuple[Widths, Widths] = HIDDEN,
-    activations: Sequence[str] | tuple[Sequence[str], Sequence[str]] = PAPER_ACTIVATIONS,
+    hidden: Sequence[int] = HIDDEN,
+    activations: Sequence[str] = PAPER_ACTIVATIONS,
     init: NeuralFit | None = None,
 ) -> NeuralFit:
     """Fit HGR-NN: its networks, from which the next fit can start.
@@ -137,17 +128,11 @@ def neural_fit(
     """
     a, b = as_pair(a, b)
     key = as_key(key)
-    layers = check_layers(hidden, activations)
+    layers = _check_layers(hidden, activations)
     columns = a.size // a.shape[0], b.size // b.shape[0]
-    for name, count, side in zip("ab", columns, layers, strict=True):
-        if side is None and count > 1:
-            raise ValueError(
-                f"{name} must be one variable where hidden has None for it; got {count} columns."
-                ' For their best combination pass () there, with activations ("identity",).'
-            )
     if steps is None:
         steps = FIRST_STEPS if init is None else WARM_STEPS
-    graphs = tuple(_graph(*side, a.dtype) for side in zip(columns, layers, strict=True))
+    graphs = tuple(_graph(inputs, layers, a.dtype) for inputs in columns)
     if init is None:
         states, optimizer_state = _init_states(key, columns, layers, a.dtype)
     else:
@@ -195,11 +180,10 @@ class _Scaler:
 class NeuralTransform:
     """A trained network as a copula transformation, of zero mean and unit variance.
 
-    ``nnx.merge(graph, state)`` is the network, a `flax.nnx` module of the standardised variable;
-    without a network ``graph`` is None.
+    ``nnx.merge(graph, state)`` is the network, a `flax.nnx` module of the standardised variable.
     """
 
-    graph: nnx.GraphDef[Network] | None = dataclasses.field(metadata={"static": True})
+    graph: nnx.GraphDef[Network] = dataclasses.field(metadata={"static": True})
     state: Any
     scaler: _Scaler
     mean: Array
@@ -228,34 +212,28 @@ class NeuralFit(TransformedPair):
 
 @row_by_row(columns=1)
 def _evaluate_network(x: Array, transform: NeuralTransform) -> Array:
-    output = _output(transform.graph, transform.state, transform.scaler(x))
+    output = nnx.merge(transform.graph, transform.state)(transform.scaler(x))
     return (output - transform.mean) * transform.scale
-
-
-def _output(graph: nnx.GraphDef[Network] | None, state: Any, x: Array) -> Array:
-    return x[:, 0] if graph is None else nnx.merge(graph, state)(x)
 
 
 @functools.partial(jax.jit, static_argnames=("columns", "layers", "dtype"))
 def _init_states(
     key: Array,
     columns: tuple[int, int],
-    layers: tuple[Layers | None, Layers | None],
+    layers: Layers,
     dtype: DTypeLike,
 ) -> tuple[tuple[Any, Any], Any]:
     """Return initial states of both networks and their optimiser."""
     states = tuple(
-        () if side is None else nnx.state(Network(inputs, *side, dtype, nnx.Rngs(part)))
-        for inputs, side, part in zip(columns, layers, jax.random.split(key), strict=True)
+        nnx.state(Network(inputs, *layers, dtype, nnx.Rngs(part)))
+        for inputs, part in zip(columns, jax.random.split(key), strict=True)
     )
     return (states[0], states[1]), optax.adam(0.0).init(states)
 
 
 @functools.cache
-def _graph(inputs: int, layers: Layers | None, dtype: DTypeLike) -> nnx.GraphDef[Network] | None:
+def _graph(inputs: int, layers: Layers, dtype: DTypeLike) -> nnx.GraphDef[Network]:
     """Return the static part of a network, without computing weights."""
-    if layers is None:
-        return None
     network = nnx.eval_shape(lambda: Network(inputs, *layers, dtype, nnx.Rngs(0)))
     return nnx.graphdef(network)
 
@@ -278,7 +256,8 @@ def _train(
 
     def outputs(states: Any) -> tuple[Array, Array]:
         f, g = (
-            _output(graph, state, x) for graph, state, x in zip(graphs, states, inputs, strict=True)
+            nnx.merge(graph, state)(x)
+            for graph, state, x in zip(graphs, states, inputs, strict=True)
         )
         return f, g
 
@@ -320,36 +299,13 @@ def _scaler(x: Array, count: Array | None) -> _Scaler:
 _FUNCTIONS = {"tanh": jnp.tanh, "relu": jax.nn.relu, "identity": lambda x: x}
 
 Layers = tuple[tuple[int, ...], tuple[str, ...]]
-"""Widths and activations of a network."""
+"""Widths and activations of both networks."""
 
 
-def check_layers(hidden: Any, activations: Any) -> tuple[Layers | None, Layers | None]:
-    """Return the checked layers of both networks, None for no network."""
-    widths, names = _as_pair("hidden", hidden), _as_pair("activations", activations)
-    f, g = (
-        None if side is None else _check_network(side, names_of_side)
-        for side, names_of_side in zip(widths, names, strict=True)
-    )
-    return f, g
-
-
-def _as_pair(name: str, value: Any) -> tuple[Any, Any]:
-    """Return a pair of sequences (or None) from one sequence or a pair."""
-    if not isinstance(value, list | tuple):
-        raise TypeError(f"{name} must be a tuple or a list; got {value!r}.")
-    if not any(side is None or isinstance(side, list | tuple) for side in value):
-        return value, value
-    if len(value) != 2 or not all(side is None or isinstance(side, list | tuple) for side in value):
-        raise ValueError(
-            f"{name} must be one tuple for both networks, or a pair of these for (a, b);"
-            f" got {value!r}."
-        )
-    return value[0], value[1]
-
-
-def _check_network(hidden: Any, activations: Any) -> Layers:
-    if activations is None:
-        raise ValueError("activations can be None only where hidden is.")
+def _check_layers(hidden: Any, activations: Any) -> Layers:
+    for name, value in (("hidden", hidden), ("activations", activations)):
+        if not isinstance(value, list | tuple):
+            raise TypeError(f"{name} must be a tuple or a list; got {value!r}.")
     widths = tuple(check_count("hidden", width) for width in hidden)
     names = tuple(check_choice("activations", name, tuple(_FUNCTIONS)) for name in activations)
     if len(names) != len(widths) + 1:
