@@ -31,7 +31,6 @@ MEASURES: dict[str, Callable[..., jax.Array]] = {
     "hsic, unbiased": functools.partial(hgr_jax.hsic, unbiased=True, normalized=False),
     "kde": functools.partial(hgr_jax.kde, points=10),
     "kernel_cca": functools.partial(hgr_jax.kernel_cca, rank=16),
-    "kcc": functools.partial(hgr_jax.kernel_ica_contrast, kind="kcc", rank=16),
     "kgv": functools.partial(hgr_jax.kernel_ica_contrast, rank=16),
     "neural": functools.partial(hgr_jax.neural, key=KEY, steps=3),
     "oracle": functools.partial(hgr_jax.oracle, f=jnp.square, g=jnp.negative),

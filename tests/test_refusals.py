@@ -196,7 +196,6 @@ VALUE_ERRORS: list[tuple[str, Callable[[], Any]]] = [
     ("damping must be at least 0 and finite", on_x(hgr_jax.chi2, damping=-1e-9)),
     ("rank must be at least 1; got 0", on_x(cca, rank=0)),
     ("regularization must be one number", on_x(cca, regularization=np.ones(2))),
-    ("kind must be one of 'kgv', 'kcc'; got 'hsic'", on_x(ica, kind="hsic")),
     (r"span\[1\] must be from 0 to 1; got 1\.5", on_x(ace, span=(0.1, 1.5))),
     (r"span must be one value for both, or a pair .* got \(", on_x(ace, span=(0.1, 0.1, 0.1))),
     ("max_iterations must be at least 1; got 0", on_x(ace, max_iterations=0)),
