@@ -81,7 +81,7 @@ MODULES_WITH_EXAMPLES = [
     *(f"fairness.{n}" for n in ("report", "statistics", "training")),
     "_archive",
     "causal",
-    *(f"inference.{n}" for n in ("independence", "intervals", "permutation", "resampling")),
+    *(f"inference.{n}" for n in ("independence", "intervals", "permutation")),
     *(f"inference.{n}" for n in ("roys_root.law", "selection")),
     "tables.columns",
     "core.fits",
