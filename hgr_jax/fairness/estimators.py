@@ -667,10 +667,7 @@ def _read_model(path: str | Path) -> tuple[dict[str, Any], dict[str, NDArray[Any
     try:
         return load_archive(path, MODEL)
     except ValueError as error:
-        raise ValueError(
-            f"{error}; expected a file that `hgr-jax fair` (model.npz) or `save` of an estimator"
-            " wrote."
-        ) from error
+        raise ValueError(f"{error}; expected a file that `save` of an estimator wrote.") from error
 
 
 def load_model(path: str | Path) -> FairMLP:
