@@ -165,7 +165,9 @@ class TestAsymptotic:
         assert both[0].bound == certify(prediction, z, Penalty(KB(1, 1), 0.9), 0.95).bound
         for found in both:
             assert found.level == pytest.approx(0.95)
-        measures = certify(prediction, {"age": z}, [Penalty(KB(1, 1), 0.9), Penalty(HGR(), 0.8)])
+        measures = certify(
+            prediction, table[["age"]], [Penalty(KB(1, 1), 0.9), Penalty(HGR(), 0.8)]
+        )
         assert [each.threshold for each in measures] == [0.9, 0.8]
         assert [each.name for each in measures] == ["age", "age"]
         named = [Penalty(KB(1, 1), 0.9, name="age"), Penalty(PARITY, 0.8, name="sex")]

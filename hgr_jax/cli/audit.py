@@ -125,7 +125,9 @@ def _audited(
     try:
         found = certify(
             prediction,
-            {name: pool_small_levels(name, frame.column(name)) for name in options.protected},
+            require("pandas").DataFrame(
+                {name: pool_small_levels(name, frame.column(name)) for name in options.protected}
+            ),
             Penalty(statistics[options.measure], threshold, given=options.given),
             options.level,
             y=y,
@@ -168,7 +170,10 @@ def _print_bounds(certificates: Sequence[Certificate], options: AuditOptions) ->
 def _print_statement(certificate: Certificate, options: AuditOptions) -> None:
     text = str(certificate)
     if options.threshold is None:  # the promise is of thresholds
-        text = certificate.bound_in_words
+        text = (
+            f"P(the bound of {certificate.name} is below the value in the population) <= 1 - level"
+            f" = {1 - certificate.level:.4g}, if {certificate.supposes}"
+        )
     print("\n".join(textwrap.wrap(printable(text), STATEMENT_WIDTH)))
 
 

@@ -95,7 +95,7 @@ def _report_training(folder: Path) -> None:
         statistic=statistic,
     )
     promise = textwrap.fill(str(models["after"].certificate_), 100)
-    print(f"{len(test)} other patients\n{found}\n\n{promise}\n")
+    print(f"{len(test)} other patients\n{found.loc['bmi'].round(3)}\n\n{promise}\n")
     predictions = {name: model.predict(data.x[test]) for name, model in models.items()}
     drawn = save_picture(
         lambda: plot_predictions(bmi[test], predictions, name="bmi", h=DEGREE, k=DEGREE),

@@ -11,18 +11,10 @@ from typing import Any, Self
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from hgr_jax._checks import check_choice, check_count, check_flag, check_indexes, check_level
+from hgr_jax._checks import check_count, check_indexes, check_level
 from hgr_jax._optional import require
 from hgr_jax.fairness.certificate import Held, bounded, check_certifiable, last_accepted
-from hgr_jax.fairness.columns import MISSING_CHOICES
-from hgr_jax.fairness.data import (
-    Crossing,
-    Encoding,
-    Protected,
-    TrainingData,
-    are_names,
-    is_name,
-)
+from hgr_jax.fairness.data import Encoding, Protected, TrainingData, is_names
 from hgr_jax.fairness.estimators import base, multiclass, sklearn_utils, validation
 from hgr_jax.fairness.penalties import Penalty, as_penalties
 from hgr_jax.fairness.report import one_per_row, penalty_value
@@ -195,9 +187,6 @@ class FairPostprocessor(
         at which the sample value is at most the threshold, for out-of-fold predictions and
         transports learned on the other folds.
       guarantee_fraction: share of the rows to hold back, with ``guarantee``.
-      intersections: constrain one attribute, the combinations of all (numbers in 4 quantile bins).
-      missing: what becomes of missing targets and attributes, as of `FairMLPRegressor`; inputs are
-        the model's.
       n_neighbors: smallest number of neighbours; None for the root of the number of rows.  For a
         category the neighbours are the rows of the same level.
       cv: number of folds of shuffled rows, or another ``cv`` of scikit-learn.
@@ -237,8 +226,6 @@ class FairPostprocessor(
     threshold: float | None = None
     guarantee: float | None = None
     guarantee_fraction: float = 0.4
-    intersections: bool = False
-    missing: str = "raise"
     n_neighbors: int | None = None
     cv: Any = 5
     random_state: Any = None
@@ -255,8 +242,8 @@ class FairPostprocessor(
         Args:
           X: inputs of the model, ``(n, p)``.
           y: targets ``(n,)``.
-          protected: ``(n,)`` numbers or text, several attributes by name, or names or positions of
-            columns of X, which `predict` then finds.  Levels of fewer than 10 rows are pooled, with
+          protected: ``(n,)`` numbers or text, a frame of several attributes, or names of columns of
+            X, which `predict` then finds.  Levels of fewer than 10 rows are pooled, with
             a warning, or refused.  Without it nothing is constrained, and a warning says so.
           sample_weight: observation weights ``(n,)`` of the model's fit, of ranks, quantiles and
             dependences; or None.
@@ -268,7 +255,6 @@ class FairPostprocessor(
         for name in ("certificate_", "estimator_", "strength_", "transport_", "classes_"):
             self.__dict__.pop(name, None)  # of an earlier fit, should this one fail
         data = TrainingData.of(X, y, protected, sample_weight=sample_weight)
-        data = data.complete(check_choice("missing", self.missing, MISSING_CHOICES), {})
         X, y = validation.validate_data(self, data.x, data.y, skip_check_array=True)
         X, y = sklearn_utils.indexable(X, y)
         data = dataclasses.replace(data, x=X, y=self._checked_targets(y))
@@ -292,12 +278,8 @@ class FairPostprocessor(
             self.strength_: float = 0.0
             self.transport_: Any = None
         else:
-            crossed = check_flag("intersections", self.intersections)
-            self._crossing = Crossing.learn(data.z) if crossed else None
-            data = data.crossed() if crossed else data
             self._learn_strength(data.with_pooled_levels())
-            names = is_name(protected) or are_names(data.x, protected)
-            self._columns = protected if names else None
+            self._columns = protected if is_names(protected, len(data.y)) else None
         if _is_a_classifier(self):
             self.classes_ = self.estimator_.classes_
         return self
@@ -354,10 +336,9 @@ class FairPostprocessor(
         """Return the penalties, named after the attributes."""
         penalties = as_penalties(self.penalty, self.threshold) or (Penalty(threshold=None),)
         for penalty in penalties:
-            if not penalty.penalised or penalty.given or penalty.memory > 1:
+            if not penalty.penalised or penalty.given:
                 raise ValueError(
-                    "penalty must have a threshold, and neither given nor memory; got"
-                    f" {self.penalty!r}."
+                    f"penalty must have a threshold, and no given; got {self.penalty!r}."
                 )
         return data.penalties_of(penalties)
 
@@ -449,7 +430,7 @@ class FairPostprocessor(
     def _encode(self, data: TrainingData) -> list[NDArray[Any]]:
         """Return the attributes of rows, encoded, in the order of the fit."""
         if len(self._encoders) == 1 and len(data.z) == 1:
-            return [self._encoders[0].encode(data.single()[1])]
+            return [self._encoders[0].encode(next(iter(data.z.values())))]
         if lacking := [e.name for e in self._encoders if e.name not in data.z]:
             raise ValueError(f"protected lacks {', '.join(map(repr, lacking))}, as fit had it.")
         return [encoder.encode(data.z[encoder.name]) for encoder in self._encoders]
@@ -501,10 +482,6 @@ class FairPostprocessor(
                 "predictions need the protected attribute of their rows: give predict(X,"
                 " protected), or name a column of X in fit."
             )
-        if self.missing == "level":
-            data = data.with_missing_levels()
-        if self._crossing is not None:
-            data = dataclasses.replace(data, z=self._crossing(data.z))
         z = self._encode(data)
         if self.strength_ == 0:
             return p
