@@ -63,7 +63,9 @@ def test_bounds_and_statements(columns: Columns, command: Command) -> None:
         ["age", "HGR-KB(5,", "5)", f"{second.value:.3f}", f"{second.bound:.3f}"],
     ]
     words = " ".join(said.out.split())
-    assert "P(the bound of age is below the value in the population) <= 1 - level = 0.025, if" in words
+    assert (
+        "P(the bound of age is below the value in the population) <= 1 - level = 0.025, if" in words
+    )
     assert "all 2 bounds together: with level 0.95, as each has 0.975" in words
 
 

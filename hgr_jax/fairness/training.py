@@ -39,6 +39,9 @@ from hgr_jax.fairness.penalties import (
     check_distinct_penalties,
 )
 
+UNDERSTATED = 0.02
+"""By how much batches must be below all rows for what they hide to be the cause of a value."""
+
 SHUFFLES = 10
 """Number of random orders of an attribute, whose mean value is what chance gives."""
 
@@ -544,6 +547,12 @@ class FairTrainer:
                     f"{text}; {cause} give {chances[cause][place]:.3g} on average where nothing"
                     f" depends on {name}: {suspects[cause][2]}"
                 )
+            elif size is not None and self._recent_value(name) < values[place] - UNDERSTATED:
+                found.append(
+                    f"{text}; batches of {size:,} rows give {self._recent_value(name):.3g} on"
+                    " average in the last steps, less than all rows together, and the multiplier"
+                    " sees no more: larger batches help"
+                )
             elif isinstance(self.dual, LagrangianDual):
                 found.append(
                     f"{text}, after {int(self.state.step):,} steps: more steps, or a larger"
@@ -552,6 +561,11 @@ class FairTrainer:
             else:
                 found.append(f"{text}: a larger weight of the penalty than {self.dual:g} helps")
         return found
+
+    def _recent_value(self, name: str) -> float:
+        """Return the mean value of the batches of the last twentieth of the steps."""
+        values = self.history.steps[f"value_{name}"]
+        return float(np.mean(values[-max(len(values) // 20, 1) :]))
 
     def _chance(self, rows: Rows, size: int) -> NDArray[Any]:
         """Return the mean values ``(m,)`` of ``size`` rows whose attributes are in random orders.
