@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 
 from bench.report import MarkdownReport
 from hgr_jax.fairness import HGR, KB, SK, DemographicParity, Penalty, certify
-from hgr_jax.fairness.bounds import in_groups, reference_rows
+from hgr_jax.fairness.bounds import MOST_GROUPS, in_groups, reference_rows
 from hgr_jax.fairness.certificate import Certificate
 from hgr_jax.fairness.statistics import Statistic
 
@@ -295,7 +295,10 @@ class Truth:
             if few.dtype.kind == "U":
                 codes.append(np.unique(many, return_inverse=True)[1])
             else:
-                codes.append(in_groups(many, few[reference], count))
+                distinct = len(np.unique(few))
+                values = distinct <= MOST_GROUPS
+                seen = few if values else few[reference]
+                codes.append(in_groups(many, seen, distinct if values else count))
         counts = np.zeros([int(code.max()) + 1 for code in codes])
         np.add.at(counts, tuple(codes), 1)
         expected = np.outer(counts.sum(axis=1), counts.sum(axis=0)) / POPULATION

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from typing import Any
 
 import numpy as np
@@ -24,8 +25,10 @@ from sklearn.model_selection import (
 )
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
+from sklearn.tree import DecisionTreeRegressor
 from transport_support import conditional_rank, out_of_fold, rank_among, transported
 
+import hgr_jax
 from bench import reference
 from hgr_jax.fairness import KB, FairPostprocessor, NoSolutionFound, Penalty, certify, report
 from hgr_jax.fairness.postprocessor import Transport
@@ -116,6 +119,23 @@ def test_where_no_strength_is_enough_it_says_so() -> None:
     assert model.strength_ == 1
     constant = FairPostprocessor(Ridge(), threshold=0.01).fit(X, np.ones(ROWS), protected=Z)
     assert constant.strength_ == 0
+
+
+def test_what_ranks_show_and_polynomials_do_not_is_told_of() -> None:
+    """Of trees beside a top-coded age."""
+    rng = np.random.default_rng(0)
+    age = np.minimum(rng.normal(size=900), 0.8)
+    x = np.column_stack([age, rng.normal(size=(900, 2))])
+    y = np.sin(2 * age) + 0.5 * x[:, 1] + 0.3 * rng.normal(size=900)
+    trees = FairPostprocessor(DecisionTreeRegressor(max_depth=5, random_state=0), **SETTINGS)
+    with pytest.warns(UserWarning, match=r"the moved predictions is 0\.\d+, .*: 20% of the rows"):
+        trees.set_params(threshold=0.2).fit(x, y, protected=age)
+    moved = trees.predict(x, age)
+    assert reference.kb(age, moved, 2, 2) < 0.25
+    assert hgr_jax.hgr(age, moved) > 0.6
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        FairPostprocessor(Ridge(), **SETTINGS).fit(X, Y, protected=Z)
 
 
 def test_a_category(fitted: FairPostprocessor) -> None:

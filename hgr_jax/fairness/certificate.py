@@ -109,6 +109,8 @@ class Certificate:
       worst: the column of predictions, or the group of y, that has the largest bound, or empty.
       given: the groups of y within which the dependence is bounded, or empty.
       groups: number of groups of rows that belong together; None if every row is its own.
+      coarse: whether the measure is one of groups of values, which is less than what was asked: the
+        certificate then never holds.
     """
 
     threshold: float
@@ -127,11 +129,12 @@ class Certificate:
     worst: str = ""
     given: tuple[str, ...] = ()
     groups: int | None = None
+    coarse: bool = False
 
     @property
     def holds(self) -> bool:
-        """Whether there is a bound, and it is at most the threshold."""
-        return not self.reason and self.bound <= self.threshold
+        """Whether there is a bound of what was asked, and it is at most the threshold."""
+        return not self.reason and not self.coarse and self.bound <= self.threshold
 
     def to_frame(self) -> Any:
         """Return the candidates as a pandas data frame, one row each.
@@ -180,6 +183,8 @@ class Certificate:
         """The bound and its origin, for texts."""
         where = f" for {self.worst}" if self.worst else ""
         because = f"; {self.reason}" if self.reason else ""
+        if self.coarse:
+            because += f"; {self.measure} is at most {self.family}, so this bounds no {self.family}"
         return (
             f"upper bound {self.bound:.3f}{where}, from {self.value:.3f} on {self.rows:,} rows held"
             f" back{because}"
@@ -259,8 +264,9 @@ def certify(
         standard errors are then those of groups, and "finite_sample" takes one row of each.
         Without it a warning tells of rows that look like copies, which make bounds too narrow.
       method: "asymptotic", for many rows, or "finite_sample": for any number of rows and any law.
-        It is wider, and is for `DemographicParity` of predictions from 0 to 1, for `HGR`, then of
-        groups of ranks (a tenth of the rows say where they end), and for HGR-KB of few values.
+        It is wider, and is for `DemographicParity` of predictions from 0 to 1, and for `HGR` and
+        HGR-KB of few values.  Of `HGR` of more than 6 values it bounds that of groups of ranks (a
+        tenth of the rows say where they end), which is less, so that no certificate holds.
 
     Returns:
       A `Certificate`; a tuple of them for several attributes or penalties.
@@ -493,6 +499,7 @@ def bounded(
         worst=where,
         given=tuple(held.group_names) if held.group is not None else (),
         groups=None if held.clusters is None else int(held.clusters.max()) + 1,
+        coarse=worst.coarse,
     )
 
 

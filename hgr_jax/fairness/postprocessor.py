@@ -18,7 +18,7 @@ from hgr_jax.fairness.data import Encoding, Protected, TrainingData, is_names
 from hgr_jax.fairness.estimators import base, multiclass, sklearn_utils, validation
 from hgr_jax.fairness.penalties import Penalty, as_penalties
 from hgr_jax.fairness.report import one_per_row, penalty_value
-from hgr_jax.fairness.statistics import name_of
+from hgr_jax.fairness.statistics import HGR, name_of
 
 metaestimators = require("sklearn.utils.metaestimators")
 metrics = require("sklearn.metrics")
@@ -31,6 +31,15 @@ RESOLUTION = 1e-9
 
 STRENGTHS = tuple(i / 40 for i in range(41))
 """Strengths of a transport that are tried, in order."""
+
+HEAP = 0.1
+"""Share of the rows with one value of an attribute from which it is a heap."""
+
+FEW_LEVELS = 0.2
+"""Number of different predictions, as a share of the rows, below which they are few."""
+
+HIDDEN = 0.1
+"""By how much HGR of ranks must exceed a threshold, for a warning."""
 
 ROUNDS = 2
 """Number of times that several attributes have their turn."""
@@ -308,7 +317,8 @@ class FairPostprocessor(
             z = self._encode(data)
             model, p, folds = self._fit_model(data, seed)
             transported = self._transport_folds(z, p, data.weights, folds)
-            strength = _least_strength(penalties, encoded(data), p, transported, data.weights)
+            encoded_rows = encoded(data)
+            strength = _least_strength(penalties, encoded_rows, p, transported, data.weights)
             maps = self._learn_maps(z, p, data.weights)
         else:
             for penalty in penalties:
@@ -329,6 +339,10 @@ class FairPostprocessor(
                 ],
             )
             self.certificate_ = certificates[0] if len(certificates) == 1 else certificates
+            encoded_rows = encoded(held)
+        moved = _mixed(p, transported, strength)
+        for (penalty, _), attribute in zip(pairs, encoded_rows, strict=True):
+            _warn_of_hidden_dependence(penalty, attribute, moved)
         self.estimator_, self.strength_ = model, strength
         self.transport_ = maps[0] if len(maps) == 1 else maps
 
@@ -540,3 +554,27 @@ def _least_strength(
         stacklevel=4,
     )
     return 1.0
+
+
+def _warn_of_hidden_dependence(penalty: Penalty, z: NDArray[Any], p: Vector) -> None:
+    """Warn of a dependence of ranks beside few predictions, or a heap, that no transport moves.
+
+    Polynomials of few degrees hardly see it.
+    """
+    heap = float(np.unique(z, return_counts=True)[1].max()) / len(z) if z.ndim == 1 else 0.0
+    levels = len(np.unique(p))
+    if isinstance(penalty.statistic, HGR) or not (heap > HEAP or 1 < levels < FEW_LEVELS * len(p)):
+        return
+    value, limit = penalty_value(Penalty(HGR()), z, p), float(np.asarray(penalty.threshold))
+    if value > limit + HIDDEN:
+        cause = f"predictions have only {levels:,} different values"
+        if heap > HEAP:
+            cause = f"{heap:.0%} of the rows have one value of {penalty.name}"
+        warnings.warn(
+            f"HGR of ranks of {penalty.name} and the moved predictions is {value:.3f}, above the"
+            f" threshold {limit:g} that {penalty.statistic.title} keeps: {cause}, which the"
+            " transport cannot hide. penalty='hgr' says what it reaches; a network trained with it"
+            " may do better.",
+            UserWarning,
+            stacklevel=5,
+        )
