@@ -14,7 +14,13 @@ from numpy.typing import ArrayLike, NDArray
 from hgr_jax._checks import check_count, check_indexes, check_level
 from hgr_jax._optional import require
 from hgr_jax.fairness.certificate import Held, bounded, check_certifiable, last_accepted
-from hgr_jax.fairness.data import Encoding, Protected, TrainingData, is_names
+from hgr_jax.fairness.data import (
+    MAX_GROUP_VALUES,
+    Encoding,
+    Protected,
+    TrainingData,
+    is_names,
+)
 from hgr_jax.fairness.estimators import base, multiclass, sklearn_utils, validation
 from hgr_jax.fairness.penalties import Penalty, as_penalties
 from hgr_jax.fairness.report import one_per_row, penalty_value
@@ -38,7 +44,7 @@ HEAP = 0.1
 FEW_LEVELS = 0.2
 """Number of different predictions, as a share of the rows, below which they are few."""
 
-HIDDEN = 0.1
+MOST_HIDDEN = 0.1
 """By how much HGR of ranks must exceed a threshold, for a warning."""
 
 ROUNDS = 2
@@ -561,12 +567,13 @@ def _warn_of_hidden_dependence(penalty: Penalty, z: NDArray[Any], p: Vector) -> 
 
     Polynomials of few degrees hardly see it.
     """
-    heap = float(np.unique(z, return_counts=True)[1].max()) / len(z) if z.ndim == 1 else 0.0
+    counts = np.unique(z, return_counts=True)[1] if z.ndim == 1 else np.zeros(0)
+    heap = counts.max() / len(z) if len(counts) > MAX_GROUP_VALUES else 0.0
     levels = len(np.unique(p))
     if isinstance(penalty.statistic, HGR) or not (heap > HEAP or 1 < levels < FEW_LEVELS * len(p)):
         return
     value, limit = penalty_value(Penalty(HGR()), z, p), float(np.asarray(penalty.threshold))
-    if value > limit + HIDDEN:
+    if value > limit + MOST_HIDDEN:
         cause = f"predictions have only {levels:,} different values"
         if heap > HEAP:
             cause = f"{heap:.0%} of the rows have one value of {penalty.name}"
