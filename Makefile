@@ -62,9 +62,8 @@ run-oldest: $(VENV)/ready-oldest
 	  -m "not slow" -W ignore::DeprecationWarning \
 	  tests/test_kb.py tests/test_solvers.py tests/test_scan_tables.py tests/test_scan_lengths.py \
 	  tests/test_scan_archive.py tests/test_tables_formats.py tests/test_plotting.py \
-	  tests/test_fairness_training.py tests/test_fairness_checkpoints.py \
-	  tests/test_fairness_estimators.py tests/test_cli_reading.py tests/test_cli_outputs.py \
-	  tests/test_cli_predict.py
+	  tests/test_fairness_training.py tests/test_fairness_estimators.py \
+	  tests/test_cli_reading.py tests/test_cli_outputs.py
 
 lint: $(VENV)/ready-dev
 	$(BIN)/ruff format --check .

@@ -14,11 +14,12 @@ from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
 import numpy as np
+import pandas as pd
 from numpy.typing import NDArray
 
 from bench.report import MarkdownReport
 from hgr_jax.fairness import HGR, KB, SK, DemographicParity, Penalty, certify
-from hgr_jax.fairness.bounds import in_groups, reference_rows
+from hgr_jax.fairness.bounds import MOST_GROUPS, in_groups, reference_rows
 from hgr_jax.fairness.certificate import Certificate
 from hgr_jax.fairness.statistics import Statistic
 
@@ -295,7 +296,10 @@ class Truth:
             if few.dtype.kind == "U":
                 codes.append(np.unique(many, return_inverse=True)[1])
             else:
-                codes.append(in_groups(many, few[reference], count))
+                distinct = len(np.unique(few))
+                values = distinct <= MOST_GROUPS
+                seen = few if values else few[reference]
+                codes.append(in_groups(many, seen, distinct if values else count))
         counts = np.zeros([int(code.max()) + 1 for code in codes])
         np.add.at(counts, tuple(codes), 1)
         expected = np.outer(counts.sum(axis=1), counts.sum(axis=0)) / POPULATION
@@ -325,7 +329,7 @@ def with_candidates(seed: int, method: str) -> Outcome:
         statistic = KB(1, 1) if method == "asymptotic" else HGR()
         found = certify(p, z, Penalty(statistic, THRESHOLD), LEVEL, method=method)
         refused |= bool(found.reason)
-        if not found.holds:
+        if found.reason or found.bound > THRESHOLD:
             break
         value = returned = float(strength)
         if method == "finite_sample":
@@ -356,7 +360,7 @@ def _choice(rng: np.random.Generator, rows: int, method: str) -> Sequence[Certif
     x, e, noise = rng.normal(size=(3, rows))
     p = 0.3 * x + np.sqrt(0.91) * e
     if method == "finite_sample":
-        attributes = {"x": x, "size": abs(x), "noise": noise}
+        attributes = pd.DataFrame({"x": x, "size": abs(x), "noise": noise})
         return certify(p, attributes, Penalty(HGR(), 1.0), LEVEL, method=method)
     penalties = [Penalty(each, 1.0) for each in (KB(1, 1), SK(1), KB(2, 2), HGR())]
     return certify(p, x, penalties, LEVEL, method=method)

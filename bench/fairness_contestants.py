@@ -158,7 +158,6 @@ QUICK = (
 SETTINGS: dict[str, dict[str, Any]] = {
     "as it is": {},
     "1,000 steps": {"steps": 1000},
-    "early stopping": {"early_stopping": True},
     "no weight decay": {"alpha": 0.0},
     "weight decay 0.3": {"alpha": 0.3},
     "weight decay 3": {"alpha": 3.0},
@@ -168,7 +167,6 @@ SETTINGS: dict[str, dict[str, Any]] = {
     "constraint rows, weight decay 3": {"constraint_fraction": 0.25, "alpha": 3.0},
     "constraint rows, weight decay 10": {"constraint_fraction": 0.25, "alpha": 10.0},
     "constraint rows, a half": {"constraint_fraction": 0.5},
-    "constraint rows, early stopping": {"constraint_fraction": 0.25, "early_stopping": True},
 }
 """Of a network under HGR-KB, of which the defaults are one."""
 

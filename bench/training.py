@@ -65,12 +65,10 @@ def contestants(setting: Setting, *, quick: bool) -> dict[str, Penalty]:
     if quick:
         return found
     found |= {
-        "HGR-KB, bias-corrected": Penalty("kb", threshold, bias_corrected=True),
         "HGR": Penalty("hgr", threshold),
+        "HGR-NN": Penalty("neural", threshold),
     }
-    if setting.batch is not None:
-        found["HGR-KB, memory of 4 batches"] = Penalty("kb", threshold, memory=4)
-    return found | {"HGR-NN": Penalty("neural", threshold)}
+    return found
 
 
 def step_times(setting: Setting, *, rounds: int, quick: bool) -> dict[str, Timing]:

@@ -30,9 +30,6 @@ _KINDS = {
     stat.S_IFBLK: "disk",
 }
 
-_partial: set[Path] = set()
-"""Temporary files that are being written, or wait for others."""
-
 _waiting: ContextVar[list[tuple[Path | None, Path]] | None] = ContextVar("waiting", default=None)
 """Temporary files of `written_together` and their places; None for a file to remove."""
 
@@ -65,7 +62,7 @@ def kind_of_place(path: str | Path) -> str:
 def atomic_write(path: str | Path) -> Iterator[Path]:
     """Yield a temporary path to write to; the file is renamed to ``path`` when the block ends.
 
-    Folders are created.  After an error or Ctrl-C the temporary file is removed, and an earlier
+    Folders are created.  After an error the temporary file is removed, and an earlier
     file at ``path`` is unchanged.  A link stays: the file that it leads to is replaced.  A pipe or
     a device is written to as it is.
 
@@ -85,7 +82,6 @@ def atomic_write(path: str | Path) -> Iterator[Path]:
         except FileExistsError:
             raise OSError(errno.ENOTDIR, os.strerror(errno.ENOTDIR)) from None
         partial = place.with_name(f".{secrets.token_hex(8)}{place.suffix}")
-        _partial.add(partial)
         waiting = _waiting.get()
         try:
             yield partial
@@ -96,7 +92,6 @@ def atomic_write(path: str | Path) -> Iterator[Path]:
         except BaseException:
             _forget(partial)
             raise
-        _partial.discard(partial)
 
 
 @contextlib.contextmanager
@@ -159,13 +154,6 @@ def remove_file(path: Path) -> None:
         waiting.append((None, path))
 
 
-def remove_partial() -> None:
-    """Remove the temporary files of `atomic_write`, in a process that ends without unwinding."""
-    for partial in list(_partial):
-        _forget(partial)
-
-
 def _forget(partial: Path) -> None:
     with contextlib.suppress(OSError):
         partial.unlink(missing_ok=True)
-    _partial.discard(partial)

@@ -8,7 +8,7 @@ from typing import Any
 # fmt: off
 EXTRAS = {
     "cli": (
-        "matplotlib", "narwhals", "pandas", "pyarrow", "python_calamine", "shtab", "sklearn",
+        "matplotlib", "narwhals", "pandas", "pyarrow", "python_calamine", "sklearn",
         "threadpoolctl", "tqdm",
     ),
     "data": ("duckdb", "pooch", "pyreadstat"),

@@ -374,7 +374,7 @@ def plot_degrees(selection: Any) -> Figure:
 
 
 def plot_history(history: Any) -> Figure:
-    """Draw score, HGR-KB with its threshold, and multipliers over the steps of a training.
+    """Draw loss, dependence with its threshold, and multipliers over the steps of a training.
 
     Args:
       history: a `hgr_jax.fairness.History`.
@@ -388,20 +388,20 @@ def plot_history(history: Any) -> Figure:
       >>> from hgr_jax.fairness import History
       >>> from hgr_jax.plotting import plot_history
       >>> step = np.array([25, 50])
-      >>> evaluations = {"step": step, "score_train": step / 99, "hgr_train_z": 9.0 / step}
+      >>> evaluations = {"step": step, "loss_train": 9 / step, "dependence_train_z": 9.0 / step}
       >>> steps = {"step": step, "multiplier_z": step / 99}
       >>> figure = plot_history(History(steps, evaluations, {"z": 0.2}))
     """
     if not history.evaluations:
         raise ValueError("the history is empty: nothing has been trained yet.")
     figure = _new_figure(11, 3.2)
-    score, dependence, multiplier = figure.subplots(1, 3)
+    loss, dependence, multiplier = figure.subplots(1, 3)
     at = history.evaluations["step"]
     for part, line in (("train", "-"), ("validation", "--")):
-        if f"score_{part}" in history.evaluations:
-            score.plot(at, history.evaluations[f"score_{part}"], line, color="C0", label=part)
+        if f"loss_{part}" in history.evaluations:
+            loss.plot(at, history.evaluations[f"loss_{part}"], line, color="C0", label=part)
         for i, name in enumerate(history.thresholds):
-            column = history.evaluations.get(f"hgr_{part}_{name}")
+            column = history.evaluations.get(f"dependence_{part}_{name}")
             if column is not None:
                 label = literal(f"{name}, {part}")
                 dependence.plot(at, column, line, color=f"C{i % 10}", label=label)
@@ -412,10 +412,11 @@ def plot_history(history: Any) -> Figure:
             if column is not None:
                 at_steps = history.steps["step"]
                 multiplier.plot(at_steps, column, color=f"C{i % 10}", label=literal(name))
-    score.set(title="score", xlabel="step")
-    dependence.set(title="HGR-KB (dotted: threshold)", xlabel="step", ylim=(0, 1))
+    loss.set(title="loss", xlabel="step")
+    measures = ", ".join(dict.fromkeys(history.measures.values())) or "dependence"
+    dependence.set(title=f"{measures} (dotted: threshold)", xlabel="step", ylim=(0, 1))
     multiplier.set(title="multiplier", xlabel="step")
-    for axes in (score, dependence, multiplier):
+    for axes in (loss, dependence, multiplier):
         if axes.get_legend_handles_labels()[0]:
             axes.legend(fontsize=8)
     return figure

@@ -58,8 +58,7 @@ def some_data(seed: int = 0, rows: int = ROWS) -> Data:
 
 def trained(*penalties: Penalty, steps: int = 10, **options: Any) -> FairTrainer:
     """A trainer after some steps on some data; its options are those of both."""
-    of_fit = ("validation", "patience", "progress", "evaluate_every", "checkpoint")
-    of_fit += ("constraint_rows",)
+    of_fit = ("validation", "progress", "evaluate_every", "constraint_rows")
     fit = {name: options.pop(name) for name in of_fit if name in options}
     data = options.pop("data", some_data())
     network = options.pop("network", MLP(3, (8,), rngs=nnx.Rngs(options.pop("weights", 0))))
@@ -81,9 +80,11 @@ def untrained(monkeypatch: pytest.MonkeyPatch) -> None:
         history = trainer.history
         values = {f"value_{name}": np.zeros(1) for name in history.penalised}
         steps = {"task_loss": np.array([np.inf])} | values
-        trainer.history = dataclasses.replace(history, steps=steps)
+        evaluations = {"loss_train": np.zeros(1)}
+        trainer.history = dataclasses.replace(history, steps=steps, evaluations=evaluations)
 
     monkeypatch.setattr(FairTrainer, "_advance", advance)
+    monkeypatch.setattr(FairTrainer, "shortfalls", lambda *_: [])
 
 
 class Noisy(nnx.Module):

@@ -6,6 +6,7 @@ import csv
 import os
 import re
 import select
+import shlex
 import signal
 import subprocess
 import sys
@@ -16,7 +17,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from cli_scan_support import Command, environment, run, started
+from cli_scan_support import COMMAND, Command, environment, refusal, run, started
 
 from hgr_jax import Scan
 from hgr_jax.cli.main import main
@@ -33,8 +34,6 @@ def test_pair(tmp_path: Path) -> None:
     assert "58 rows, 2 with a missing or infinite value left out" in done.stdout
     assert "HGR-KB(2, 1) 0.999" in done.stdout
     assert "HGR-SK(2)    0.999" in done.stdout
-    held_out = next(line for line in done.stdout.splitlines() if line.startswith("held out"))
-    assert 0.99 < float(held_out.split()[2]) <= 1
     assert "b = f(a)" in done.stdout
     assert "a^2" in done.stdout
     assert "effective degrees: 2 and 1" in done.stdout
@@ -82,21 +81,15 @@ def test_demo(tmp_path: Path) -> None:
     assert excess[-1] > 0.3
     words = done.stdout.split("The first that is not monotone: ")[1]
     name_a, _, name_b = words.splitlines()[0].partition(" and ")
-    assert f"with a = {name_a}\n" in words
-    assert f"with b = {name_b}\n" in words
-    assert "effective degrees: 2 and 3" in words
     training = done.stdout.split("A network that predicts progression")[1]
     figures = {line.split()[0]: line.split()[1:] for line in training.splitlines() if line.strip()}
-    assert float(figures["after"][1]) < 0.5 < float(figures["before"][1])  # on validation rows
-    assert "holds on training rows" in training
-    assert "holds on validation rows" in training
+    assert float(figures["after"][1]) < 0.5 < float(figures["before"][1])  # on other patients
     said = " ".join(training.split())
-    assert re.search(r"from 0\.\d\d to 0\.\d\d, and R2 from 0\.\d\d to 0\.\d\d threshold", said)
     assert "bmi and the prediction in the population: at most 0.5 (upper bound" in said
     assert "P(a model is returned and breaks its threshold) <= 1 - level = 0.05" in said
-    assert "HGR-KB(2, 2) of bmi and the prediction in the population" in training
+    assert "HGR-KB(2, 2) of bmi and the prediction in the population" in said
     folder = tmp_path / "shown"
-    pictures = ("certificate.png", "fairness.png", "heat_map.png", "top_pair.png")
+    pictures = ("fairness.png", "heat_map.png", "top_pair.png")
     for picture in pictures:
         assert (folder / picture).read_bytes().startswith(b"\x89PNG")
     written = {path.name for path in folder.iterdir()} - set(pictures)
@@ -140,7 +133,7 @@ def table(tmp_path: Path) -> Path:
     ("arguments", "wait"),
     [(("demo",), 0), (("demo",), 1), (("scan", "t.csv", "--permutations", "1000000"), 0)],
 )
-def test_interruption_ends_with_130_and_no_traceback(
+def test_interruption_ends_at_once_and_without_a_traceback(
     table: Path, arguments: tuple[str, ...], wait: float
 ) -> None:
     terminal, inside = os.openpty()
@@ -156,26 +149,29 @@ def test_interruption_ends_with_130_and_no_traceback(
         shown += os.read(terminal, 1000)
     time.sleep(wait)  # into the compilation
     process.send_signal(signal.SIGINT)
-    printed, _ = process.communicate(timeout=60)
-    shown = os.read(terminal, 10_000)
+    process.communicate(timeout=60)
     os.close(terminal)
-    assert process.returncode == 130
-    assert shown.replace(b"\r", b"").endswith(b"\nhgr-jax: interrupted\n")
+    assert process.returncode == -signal.SIGINT
     assert b"Traceback" not in shown
     if arguments[0] == "scan":
-        assert printed == ""
         assert [path.name for path in table.iterdir()] == ["t.csv"]
 
 
-@pytest.mark.parametrize("wait", [0.15, 0.4, 0.7])
-def test_interruption_while_jax_is_imported(table: Path, wait: float) -> None:
+def test_interruption_while_jax_is_imported(table: Path) -> None:
     process = started("scan", "t.csv", cwd=table)
-    time.sleep(wait)
+    time.sleep(0.4)
     process.send_signal(signal.SIGINT)
     errors = process.communicate(timeout=60)[1]
-    assert process.returncode == 130
-    assert errors.endswith("hgr-jax: interrupted\n")
+    assert process.returncode == -signal.SIGINT
     assert "Traceback" not in errors
+
+
+def test_a_caller_that_ignores_interruptions_is_obeyed(table: Path) -> None:
+    line = f"trap '' INT; exec {shlex.join(COMMAND)} scan t.csv"
+    process = subprocess.Popen(["bash", "-c", line], cwd=table, env=environment(), stdout=-3)
+    time.sleep(0.4)
+    process.send_signal(signal.SIGINT)
+    assert process.wait(timeout=60) == 0
 
 
 PAIR = ("pair", "t.csv", "größe", "価格", "--h", "1", "--k", "1")
@@ -194,15 +190,15 @@ def test_readers_that_go_away_and_terminals_of_few_letters(tmp_path: Path) -> No
 
 
 def test_pairs_of_one_value_and_of_one_row_alone(folder: Path, command: Command) -> None:
+    pair = ("pair", "t.csv", "x", "y", "--h", "1", "--k", "1", "--out", "pictures")
+    Path("t.csv").write_text("x,y\n1,2\n1,3\n1,5\n")
+    assert "column 'x' cannot be used: every value that is present" in refusal(command, *pair)
     values = np.random.default_rng(0).normal(size=(40, 2)).round(4)
-    for rows, told in (
-        ([[1, 2], [1, 3], [1, 5]], "does not vary"),
-        ([*values, [50, 60]], "one row alone, x 50 and y 60, makes up 9"),
-    ):
-        (folder / "t.csv").write_text("x,y\n" + "".join(f"{x:g},{y:g}\n" for x, y in rows))
-        said = command("pair", "t.csv", "x", "y", "--h", "1", "--k", "1", "--out", "pictures").out
-        assert told in said
-        assert "nan" not in said.lower()
+    lines = [f"{x:g},{y:g}" for x, y in [*values, [50, 60]]]
+    Path("t.csv").write_text("\n".join(["x,y", *lines, ""]))
+    said = command(*pair).out
+    assert "one row alone, x 50 and y 60, makes up 9" in said
+    assert "nan" not in said.lower()
     assert (folder / "pictures" / "pair.png").exists()
 
 

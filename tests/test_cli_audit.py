@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import pandas as pd
 import pytest
 from cli_scan_support import Command, refusal
 
@@ -54,7 +55,7 @@ def test_bounds_and_statements(columns: Columns, command: Command) -> None:
         " in score (1)"
     )
     assert lines[1].startswith("AUC of late: 0.8")
-    attributes = {name: columns[name] for name in ("sex", "age")}
+    attributes = pd.DataFrame({name: columns[name] for name in ("sex", "age")})
     first, second = certify(columns["score"], attributes, 1.0)
     table = [line.split() for line in lines if line.startswith(("sex", "age"))]
     assert table == [
@@ -62,8 +63,9 @@ def test_bounds_and_statements(columns: Columns, command: Command) -> None:
         ["age", "HGR-KB(5,", "5)", f"{second.value:.3f}", f"{second.bound:.3f}"],
     ]
     words = " ".join(said.out.split())
-    assert f"of age and the prediction: upper bound {second.bound:.3f}, from" in words
-    assert "P(the bound is below the value in the population) <= 1 - level = 0.025, if" in words
+    assert (
+        "P(the bound of age is below the value in the population) <= 1 - level = 0.025, if" in words
+    )
     assert "all 2 bounds together: with level 0.95, as each has 0.975" in words
 
 

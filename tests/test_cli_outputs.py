@@ -7,7 +7,6 @@ import io
 import os
 import re
 import shlex
-import shutil
 import socket
 import subprocess
 import sys
@@ -23,7 +22,6 @@ from hgr_jax.cli.outputs import WRITTEN
 
 SMALL = "--h 1 --k 1"
 SCAN = f"scan t.csv {SMALL} --permutations 9"
-FAIR = "--target y --protected x --threshold 0.5"
 
 
 def write_table(path: Path, columns: int = 2) -> None:
@@ -39,7 +37,6 @@ def write_table(path: Path, columns: int = 2) -> None:
         ("scan t.csv", "hgr-jax-scan/heat_map.png"),
         ("scan t.csv --out a/b", "a/b/pairs.csv"),
         ("demo", "hgr-jax-demo/fairness.png"),
-        (f"fair t.csv {FAIR}", "hgr-jax-fair/model.npz"),
     ],
 )
 def test_what_an_earlier_run_wrote_stays(
@@ -74,7 +71,6 @@ def test_only_files_are_replaced(folder: Path, command: Command, kind: str) -> N
     for line, there in (
         (SCAN, "hgr-jax-scan/pairs.csv"),
         ("demo", "hgr-jax-demo/top_pair.png"),
-        (f"fair t.csv {FAIR}", "hgr-jax-fair/model.npz"),
     ):
         special(folder / there, kind)
         for force in ((), ("--force",)):
@@ -106,7 +102,7 @@ def test_folders_that_cannot_be_written_to(
         return path.name != "locked" and allowed(path, mode)
 
     monkeypatch.setattr(os, "access", access)
-    for line in (SCAN, "pair t.csv x y", f"fair t.csv {FAIR}", "demo"):
+    for line in (SCAN, "pair t.csv x y", "demo"):
         for out, cause in (
             ("loop", "cannot write loop: Too many levels of symbolic links"),
             ("loop/in", "cannot write loop/in: Too many levels of symbolic links"),
@@ -165,15 +161,17 @@ def test_a_pair_whose_picture_cannot_be_written_prints_nothing(
 
 @pytest.mark.skipif(not Path("/dev/full").exists(), reason="no device is always full")
 def test_streams_that_are_full_or_closed(folder: Path) -> None:
+    write_table(folder / "t.csv")
+    audit = "audit t.csv --prediction x --protected y"
     for arguments, streams, status, told in (
         (
-            "completion bash",
+            audit,
             ">/dev/full",
             2,
             "hgr-jax: error: cannot write the output: No space left on device\n",
         ),
-        ("completion bash", ">/dev/full 2>/dev/full", 2, ""),
-        ("completion bash", ">&- 2>&-", 0, ""),
+        (audit, ">/dev/full 2>/dev/full", 2, ""),
+        (audit, ">&- 2>&-", 0, ""),
         ("scan none.csv", ">&- 2>&-", 2, ""),
     ):
         line = f"{shlex.join(COMMAND)} {arguments} {streams}"
@@ -195,9 +193,7 @@ def test_a_folder_that_is_gone_is_one_line(folder: Path) -> None:
 
 
 @pytest.mark.parametrize("force", [(), ("--force",)])
-@pytest.mark.parametrize(
-    "line", [f"scan report.html {SMALL}", f"scan pairs.csv {SMALL}", f"fair history.csv {FAIR}"]
-)
+@pytest.mark.parametrize("line", [f"scan report.html {SMALL}", f"scan pairs.csv {SMALL}"])
 def test_what_is_read_is_not_written_over(
     folder: Path, command: Command, line: str, force: tuple[str, ...]
 ) -> None:
@@ -211,21 +207,10 @@ def test_what_is_read_is_not_written_over(
     assert sorted(path.name for path in folder.iterdir()) == sorted(["link", name])
 
 
-@pytest.mark.parametrize(
-    ("line", "there"),
-    [
-        ("scan none.csv", "hgr-jax-scan/report.html"),
-        (f"fair none.csv {FAIR}", "hgr-jax-fair/model.npz"),
-        ("predict t.csv none.csv --out p.csv", "p.csv"),
-    ],
-)
-def test_a_missing_file_is_said_first(
-    folder: Path, command: Command, line: str, there: str
-) -> None:
-    (folder / there).parent.mkdir(exist_ok=True)
-    for path in (there, "t.csv"):
-        (folder / path).write_text("")
-    assert command(*line.split()).err == "hgr-jax: error: no such file: none.csv\n"
+def test_a_missing_file_is_said_first(folder: Path, command: Command) -> None:
+    Path("hgr-jax-scan").mkdir()
+    Path("hgr-jax-scan/report.html").write_text("")
+    assert command("scan", "none.csv").err == "hgr-jax: error: no such file: none.csv\n"
 
 
 def test_a_second_run_needs_force_or_has_another_name(folder: Path, command: Command) -> None:
@@ -281,30 +266,3 @@ def test_steps_are_shown_on_a_terminal_only(folder: Path, monkeypatch: pytest.Mo
     text = shown.getvalue()
     assert [step for step in re.split(r"\r *\r?", text) if step in steps] == steps
     assert text.endswith(f"\r{' ' * len(steps[-1])}\r")  # nothing stays, as of the bar
-
-
-def completed(script: str, *words: str) -> list[str]:
-    """What bash offers for the last of some words."""
-    ask = (
-        f"COMP_WORDS=(hgr-jax {' '.join(map(repr, words))}); COMP_CWORD={len(words)};"
-        " _shtab_hgr_jax; printf '%s\\n' \"${COMPREPLY[@]}\""
-    )
-    done = subprocess.run(
-        ["bash", "-c", f"{script}\n{ask}"], capture_output=True, text=True, check=True
-    )
-    return done.stdout.split()
-
-
-@pytest.mark.skipif(shutil.which("bash") is None, reason="bash is not installed")
-def test_completion_in_bash(folder: Path, command: Command) -> None:
-    script = command("completion", "bash").out
-    commands = completed(script, "")
-    assert {"scan", "pair", "fair", "audit", "predict", "demo", "completion"} <= set(commands)
-    assert set(completed(script, "scan", "--pe")) == {"--permutations"}
-    assert set(completed(script, "scan", "--sort", "rank")) == {"rank_excess"}
-    write_table(folder / "table.csv")
-    assert completed(script, "scan", "tab") == ["table.csv"]
-    for shell in ("zsh", "fish"):
-        script = command("completion", shell).out
-        assert "hgr-jax" in script
-        assert "rank_excess" in script

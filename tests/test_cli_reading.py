@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import gzip
 import io
-import json
 import sys
 from collections.abc import Callable
 from pathlib import Path
@@ -49,10 +48,6 @@ def run(command: Command) -> Callable[..., str]:
 
 
 SMALL = ("--h", "1", "--k", "1")
-FAIR = (
-    *("--target", "again", "--protected", "age", "--threshold", "0.9", "--steps", "1"),
-    *("--hidden", "2", "--validation", "0.5"),
-)
 
 
 def test_the_commands_read_what_scan_reads(folder: Path, table: pd.DataFrame, run: Run) -> None:
@@ -66,12 +61,9 @@ def test_the_commands_read_what_scan_reads(folder: Path, table: pd.DataFrame, ru
     )
     done = run("scan", "t.csv", *SMALL, "--target", "age", "--permutations", "9")
     assert all(note in done for note in (*notes, "note: column 1: it has no name")), done
-    done = run("fair", "t.csv", *FAIR, *SMALL, "--drop", "column 1")
-    assert all(note in done for note in notes), done
+    done = run("audit", "t.csv", "--prediction", "bail", "--protected", "screened")
     assert "days since 2013-01-01" in done
     assert "39 rows; 1 of 40 have a missing or infinite value and are left out: in " in done
-    described = json.loads(Path("hgr-jax-fair/model.json").read_text())
-    assert "days since 2013-01-01" in described["notes"]["screened"]
     done = run("pair", "t.csv", "screened", "bail", *SMALL)
     assert "screened and bail: 39 rows, 1 with a missing" in done
     assert all(note in done for note in notes[:3]), done
@@ -104,7 +96,6 @@ def test_options_of_reading(folder: Path, table: pd.DataFrame, run: Run) -> None
     table.to_csv("t.csv", index=False)
     chosen = ("--columns", "age", "priors", "sex", "--drop", "sex", "--force")
     assert "1 pair of 2 columns" in run("scan", "t.csv", *chosen, *SMALL)
-    assert "protected age, 2 inputs" in run("fair", "t.csv", *FAIR, *SMALL, "--columns", "priors")
 
 
 def test_standard_input_and_packed_files(
@@ -159,14 +150,8 @@ def test_a_published_file_by_every_command(folder: Path, run: Run) -> None:
     expected = abs(pd.Series(rent).corr(pd.Series(area), method="spearman"))
     shown = next(line for line in said.splitlines() if line.startswith("|Spearman|")).split()[1]
     assert float(shown) == pytest.approx(expected, abs=1e-4)
-    options = ("--target", "rent", "--protected", "area", "--threshold", "0.9", "--steps", "1")
-    said = run("fair", "t.csv", *options, *SMALL, "--hidden", "2")
-    assert "regression of rent, protected area" in said
-    assert "80 rows\n" in said
-    Path("new.csv").write_text("quarter;area;lift\n2020Q1;1.234,5;\n2020Q2;30;Yes\n")
-    said = run("predict", "hgr-jax-fair/model.npz", "new.csv")
-    predicted = pd.read_csv(io.StringIO(said[said.index("prediction") :]))
-    assert predicted.notna().all().all()
+    said = run("audit", "t.csv", "--prediction", "rent", "--protected", "area")
+    assert "t.csv: 80 rows\n" in said
     said = run("pair", "t.csv", "rent", "area", "--footer", "0", "--decimal", ",")
     assert "rent and area: 81 rows" in said
 

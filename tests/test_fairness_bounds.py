@@ -165,7 +165,9 @@ class TestAsymptotic:
         assert both[0].bound == certify(prediction, z, Penalty(KB(1, 1), 0.9), 0.95).bound
         for found in both:
             assert found.level == pytest.approx(0.95)
-        measures = certify(prediction, {"age": z}, [Penalty(KB(1, 1), 0.9), Penalty(HGR(), 0.8)])
+        measures = certify(
+            prediction, table[["age"]], [Penalty(KB(1, 1), 0.9), Penalty(HGR(), 0.8)]
+        )
         assert [each.threshold for each in measures] == [0.9, 0.8]
         assert [each.name for each in measures] == ["age", "age"]
         named = [Penalty(KB(1, 1), 0.9, name="age"), Penalty(PARITY, 0.8, name="sex")]
@@ -231,13 +233,31 @@ class TestFiniteSample:
         assert twice.bound == pytest.approx(once.bound)
         assert "of each group one row counts" in str(twice)
 
-    def test_hgr_of_groups_of_ranks(self, rows: Any) -> None:
+    def test_hgr_of_groups_of_ranks_is_less_than_what_was_asked(self, rows: Any) -> None:
         z, prediction, _ = rows
         found = certify(prediction, z, Penalty(HGR(), 0.9), method="finite_sample")
         assert found.measure == "HGR(2 groups, 2 groups)"
         assert found.value < found.bound < 0.9
+        assert not found.holds
+        assert "HGR(2 groups, 2 groups) is at most HGR, so this bounds no HGR" in str(found)
         again = certify(np.exp(prediction), z**3, Penalty(HGR(), 0.9), method="finite_sample")
         assert again.bound == pytest.approx(found.bound)
+
+    def test_few_values_are_groups_of_their_own(self) -> None:
+        """HGR of a table of three by three values, which no certificate is below in 5%."""
+        shares = np.array([[0.2, 0.05, 0.05], [0.05, 0.05, 0.2], [0.1, 0.2, 0.1]])
+        expected = np.outer(shares.sum(axis=1), shares.sum(axis=0))
+        truth = np.linalg.svd((shares - expected) / np.sqrt(expected))[1][0]
+        rng, below = np.random.default_rng(8), 0
+        for _ in range(100):
+            cell = rng.choice(9, 2000, p=shares.ravel())
+            z, prediction = cell // 3 + 0.5, cell % 3 / 2
+            penalty = Penalty(HGR(), truth - 0.01)
+            found = certify(prediction, z, penalty, method="finite_sample")
+            assert found.measure == "HGR(3 values, 3 values)"
+            below += found.holds
+        assert below <= 5
+        assert certify(prediction, z, Penalty(HGR(), truth + 0.2), method="finite_sample").holds
 
     def test_functions_of_values_are_bounded_only_of_few_values(
         self, rows: Any, decisions: Any

@@ -44,7 +44,7 @@ def trainer(threshold: float) -> FairTrainer:
 def trained(x: Any, y: Any, z: Any) -> Any:
     made = trainer(0.9)
     made.fit(x, y, z, steps=5, validation=(X, Y, z), constraint_rows=(X, z))
-    return made.history.last["hgr_train_z"]
+    return made.history.last["dependence_train_z"]
 
 
 ENTRANCES: dict[str, Callable[[Any, Any, Any], Any]] = {
@@ -60,8 +60,8 @@ ENTRANCES: dict[str, Callable[[Any, Any, Any], Any]] = {
         .fit(x, y, protected=z)
         .predict(X, protected=z)[:5]
     ),
-    "scorer": lambda x, y, z: FairnessScorer(0.1)(MODEL, x, y, protected=z),
-    "report": lambda x, y, z: report(MODEL, x, y, z).figures["model"]["kb"],
+    "scorer": lambda x, y, z: FairnessScorer(1.0)(MODEL, x, y, protected=z),
+    "report": lambda x, y, z: report(MODEL, x, y, z)["HGR-KB(5, 5)"].iloc[0],
     "certify": lambda x, y, z: certify(y, z, 0.5).value,
     "didi": lambda x, y, z: didi(y, z),
 }
@@ -81,7 +81,6 @@ def test_rows_are_matched_by_their_labels(name: str) -> None:
 
 def test_what_holds_attributes() -> None:
     frame = X.assign(z=Z, group=np.where(X.u > 0, "a", "b"))
-    numbers = frame.drop(columns="group").to_numpy()
     one_hot = pd.get_dummies(frame.group)
     for protected, names in (
         (Z, ["z"]),
@@ -90,25 +89,17 @@ def test_what_holds_attributes() -> None:
         (one_hot, ["z"]),
         (frame[["u"]], ["u"]),
         ("group", ["group"]),
-        (2, ["2"]),
-        (-1, ["-1"]),
         (frame[["z", "group"]], ["z", "group"]),
         (["z", "group"], ["z", "group"]),
-        ([2, "u"], ["2", "u"]),
-        ({"age": Z, "sex": frame.group}, ["age", "sex"]),
     ):
         data = TrainingData.of(frame, Y, protected)
         assert list(data.z) == names
-        assert data.by_name == (isinstance(protected, dict | list) or len(names) > 1)
-    np.testing.assert_array_equal(TrainingData.of(numbers, Y, 2).z["2"], Z)
-    np.testing.assert_array_equal(TrainingData.of(numbers.tolist(), Y, 2).z["2"], Z)
+        assert data.by_name == (isinstance(protected, list) or len(names) > 1)
     values = pl.DataFrame({"u": X.u.to_numpy(), "z": Z.to_numpy()})
     np.testing.assert_array_equal(TrainingData.of(values, Y.to_numpy(), "z").z["z"], Z)
-    np.testing.assert_array_equal(TrainingData.of(values, Y.to_numpy(), 1).z["1"], Z)
     assert TrainingData.of(X, Y).z == {}
-    frame = X.set_axis([1, 0], axis=1)  # a name comes before a position
-    np.testing.assert_array_equal(TrainingData.of(frame, Y, 1).z["1"], X.u)
-    np.testing.assert_array_equal(TrainingData.of(frame, Y, -1).z["-1"], X.v)
+    with pytest.raises(TypeError, match="must be an array or a data frame; got a mapping"):
+        TrainingData.of(X, Y, {"z": Z})
 
 
 def test_several_attributes_of_an_estimator() -> None:
@@ -127,7 +118,7 @@ def test_splits_have_equal_shares_and_all_levels() -> None:
     label = np.arange(ROWS) % 4 == 0
     level = np.where(np.arange(ROWS) < 2, "rare", "usual")
     for seed in range(6):
-        data = TrainingData.of(X, label, {"u": X.u, "level": level})
+        data = TrainingData.of(X, label, X[["u"]].assign(level=level))
         first, second = data.split("share", 0.4, seed, by_class=True)
         assert len(first.y) + len(second.y) == ROWS
         assert abs(second.y.mean() - 0.25) < 0.05

@@ -2,14 +2,28 @@
 
 from __future__ import annotations
 
+import functools
+from typing import Any
+
 import jax
 import numpy as np
+import pandas as pd
 import pytest
 from scipy import stats
 from sklearn.metrics import r2_score, roc_auc_score
 
 import hgr_jax
-from hgr_jax.fairness import KB, History, corrected, demographic_parity_hgr, didi, report
+from hgr_jax.fairness import (
+    HGR,
+    KB,
+    FairMLPRegressor,
+    History,
+    Penalty,
+    corrected,
+    demographic_parity_hgr,
+    didi,
+    report,
+)
 from hgr_jax.plotting import plot_history, plot_predictions
 
 
@@ -21,63 +35,101 @@ def rows() -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     return z, y, 0.7 * z**2 + 0.3 * z
 
 
+def figures(*arguments: Any, model: str = "model", **options: Any) -> dict[str, Any]:
+    """The row of a model, of a single attribute."""
+    found = report(*arguments, **options)
+    ((attribute, _), *_) = found.index
+    return found.loc[(attribute, model)].to_dict()
+
+
 def test_every_figure_of_a_report(rows: tuple[np.ndarray, ...]) -> None:
     z, y, prediction = rows
-    found = report(prediction, None, y, z).figures["model"]
-    np.testing.assert_allclose(found["score"], r2_score(y, prediction), rtol=1e-10)
+    found = figures(prediction, None, y, z)
+    assert list(found) == ["R2", "HGR-KB(5, 5)", "corrected", "pearson", "didi"]
+    np.testing.assert_allclose(found["R2"], r2_score(y, prediction), rtol=1e-10)
     with jax.enable_x64(True):
         value = hgr_jax.kb(z, prediction)
-        np.testing.assert_allclose(found["kb"], value, rtol=1e-10)
-        np.testing.assert_allclose(found["sk"], hgr_jax.sk(z, prediction), rtol=1e-10)
-        np.testing.assert_allclose(found["kb_corrected"], corrected(value, 300, 9), rtol=1e-10)
-    pearson = stats.pearsonr(z, prediction)
-    np.testing.assert_allclose(found["pearson"], pearson.statistic)
-    np.testing.assert_allclose(found["pearson_p"], pearson.pvalue)
+        np.testing.assert_allclose(found["HGR-KB(5, 5)"], value, rtol=1e-10)
+        np.testing.assert_allclose(found["corrected"], corrected(value, 300, 9), rtol=1e-10)
+    np.testing.assert_allclose(found["pearson"], stats.pearsonr(z, prediction).statistic)
     np.testing.assert_allclose(found["didi"], didi(prediction, z))
-    constant = report(np.ones(300), None, y, z).figures["model"]  # depends on nothing
-    assert constant["kb"] == constant["sk"] == constant["pearson"] == constant["didi"] == 0
-    assert constant["pearson_p"] == 1
+    constant = figures(np.ones(300), None, y, z)  # depends on nothing
+    assert constant["HGR-KB(5, 5)"] == constant["pearson"] == constant["didi"] == 0
+
+
+@pytest.mark.parametrize(
+    ("statistic", "measure"),
+    [
+        (HGR(), hgr_jax.hgr),
+        ("sk", hgr_jax.sk),
+        ("neural", functools.partial(hgr_jax.neural, key=jax.random.key(0))),
+        ("hsic", hgr_jax.hsic),
+    ],
+)
+def test_any_statistic_is_measured(rows: Any, statistic: Any, measure: Any) -> None:
+    z, y, prediction = rows
+    found = figures(prediction, None, y, z, statistic=statistic)
+    with jax.enable_x64(True):
+        expected = float(measure(z, prediction))
+    name = list(found)[1]
+    assert found[name] == pytest.approx(expected, rel=0.02)
+    assert "kept" not in found
+
+
+def test_a_penalty_is_compared_with_its_threshold(rows: tuple[np.ndarray, ...]) -> None:
+    z, y, prediction = rows
+    for threshold in (0.3, 1.0):
+        found = figures(prediction, None, y, z, statistic=Penalty(HGR(), threshold))
+        assert found["kept"] == (found["HGR"] <= threshold)
+    model = FairMLPRegressor((4,), penalty="hgr", threshold=0.4, steps=100, random_state=0)
+    model.fit(z[:, None], y, z)
+    found = figures(model, z[:, None], y, z)
+    assert list(found) == ["R2", "HGR", "kept", "pearson", "didi"]
+    assert found["kept"] == model.history_.kept["z"]
+    assert found["HGR"] == pytest.approx(model.history_.last["dependence_train_z"], abs=1e-3)
+    halves = Penalty(KB(1, 1), 0.5, given=2)
+    inside = figures(prediction, None, y, z, statistic=halves)["HGR-KB(1, 1)"]
+    low = y < np.median(y)
+    parts = [abs(np.corrcoef(z[part], prediction[part])[0, 1]) for part in (low, ~low)]
+    assert inside == pytest.approx(max(parts), rel=1e-5)
 
 
 def test_a_baseline_stands_beside(rows: tuple[np.ndarray, ...]) -> None:
     z, y, prediction = rows
-    found = report(
-        prediction**2, None, y, {"age": z}, baseline=prediction, statistic=KB(2, 3), bins=2
-    )
-    assert list(found.figures) == ["before", "after"]
-    lines = str(found).splitlines()
-    assert [line.split()[0] for line in lines[1:]] == ["before", "after"]
-    assert len({len(line) for line in lines}) == 1
-    assert found.to_frame().shape == (2, 7)
-    before = found.figures["before"]
+    age = pd.Series(z, name="age")
+    found = report(prediction**2, None, y, age, baseline=prediction, statistic=KB(2, 3), bins=2)
+    assert list(found.index) == [("age", "before"), ("age", "after")]
+    before = found.loc[("age", "before")]
     with jax.enable_x64(True):
-        np.testing.assert_allclose(before["kb"], hgr_jax.kb(z, prediction, h=2, k=3), rtol=1e-10)
-        np.testing.assert_allclose(before["sk"], hgr_jax.sk(z, prediction, d=3), rtol=1e-10)
-    assert found.figures["before"]["didi"] == didi(prediction, z, bins=2) != didi(prediction, z)
-    picture = found.plot()
-    assert len(picture.axes) == 6
-    # The picture has the degrees of the report, and its name.
-    value = found.figures["before"]["kb"]
-    assert picture.axes[0].get_title() == f"before: HGR-KB {value:.3f}"
-    assert picture.axes[0].get_xlabel() == "age"
+        value = hgr_jax.kb(z, prediction, h=2, k=3)
+    np.testing.assert_allclose(before["HGR-KB(2, 3)"], value, rtol=1e-10)
+    assert before["didi"] == didi(prediction, z, bins=2) != didi(prediction, z)
 
 
 def test_a_category_is_one_hot(rows: tuple[np.ndarray, ...]) -> None:
     z, y, prediction = rows
     one_hot = np.eye(3)[np.digitize(z, (-0.5, 0.5))]
-    found = report(prediction, None, y, one_hot, statistic=KB(5, 3))
+    found = figures(prediction, None, y, one_hot, statistic=KB(5, 3))
     with jax.enable_x64(True):
         value = hgr_jax.kb(one_hot, prediction, h=1, k=3)
-        expected = {
-            "kb": float(value),
-            "kb_corrected": float(corrected(value, 300, 4)),
-            "sk": float(hgr_jax.sk(one_hot, prediction, d=3)),
-            "didi": didi(prediction, one_hot),
-        }
-    figures = dict(found.figures["model"])
-    assert figures.pop("score") == pytest.approx(r2_score(y, prediction), rel=1e-10)
-    assert figures == pytest.approx(expected, rel=1e-10)
-    assert "p-value" not in str(found)
+        less = corrected(value, 300, 4)
+    expected = {
+        "R2": r2_score(y, prediction),
+        "HGR-KB(5, 3)": float(value),
+        "corrected": float(less),
+        "didi": didi(prediction, one_hot),
+    }
+    assert found == pytest.approx(expected, rel=1e-6)
+
+
+def test_several_attributes_have_a_row_each(rows: tuple[np.ndarray, ...]) -> None:
+    z, y, prediction = rows
+    table = pd.DataFrame({"age": z, "sex": np.where(z > y, "f", "m")})
+    found = report(prediction, None, y, table)
+    assert list(found.index) == [("age", "model"), ("sex", "model")]
+    single = report(prediction, None, y, table["age"])
+    assert found.loc[("age", "model")].equals(single.loc[("age", "model")])
+    assert np.isnan(found.loc[("sex", "model"), "pearson"])
 
 
 def test_didi_by_hand() -> None:
@@ -98,11 +150,13 @@ def test_pictures_show_names_as_they_are() -> None:
 
 def test_picture_of_a_history() -> None:
     step = np.array([25, 50])
-    evaluations = {"step": step, "score_train": step / 50.0, "hgr_train_z": 10.0 / step}
-    history = History({"step": step, "multiplier_z": step / 50.0}, evaluations, {"z": 0.2})
-    score, dependence, multiplier = plot_history(history).axes
-    np.testing.assert_array_equal(score.lines[0].get_ydata(), [0.5, 1])
+    evaluations = {"step": step, "loss_train": step / 50.0, "dependence_train_z": 10.0 / step}
+    steps = {"step": step, "multiplier_z": step / 50.0}
+    history = History(steps, evaluations, {"z": 0.2}, {"z": "HGR"})
+    loss, dependence, multiplier = plot_history(history).axes
+    np.testing.assert_array_equal(loss.lines[0].get_ydata(), [0.5, 1])
     np.testing.assert_array_equal(dependence.lines[0].get_ydata(), [0.4, 0.2])
+    assert dependence.get_title() == "HGR (dotted: threshold)"
     assert list(dependence.lines[1].get_ydata()) == [0.2, 0.2]
     np.testing.assert_array_equal(multiplier.lines[0].get_ydata(), [0.5, 1])
 
@@ -111,11 +165,9 @@ def test_probabilities_are_scored_by_the_area_under_the_curve(rows: tuple[np.nda
     z, y, prediction = rows
     probability = np.round(1 / (1 + np.exp(-prediction)), 2)  # with ties
     label = (y > 0.5).astype(int)
-    found = report(probability, None, label, z, baseline=y)  # has the same score
-    assert found.score_name == "AUC"
-    score = found.figures["after"]["score"]
-    np.testing.assert_allclose(score, roc_auc_score(label, probability), rtol=1e-10)
-    assert found.figures["before"]["score"] == 1
+    found = report(probability, None, label, z, baseline=y)["AUC"]
+    np.testing.assert_allclose(found["z", "after"], roc_auc_score(label, probability), rtol=1e-10)
+    assert found["z", "before"] == 1
 
 
 def test_a_metric_in_the_manner_of_fairlearn(rng: np.random.Generator) -> None:

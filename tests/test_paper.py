@@ -140,7 +140,7 @@ def test_the_claims_of_the_paper_about_its_synthetic_data(tmp_path: Path) -> Non
     assert (mean["sin", "HGR-SK"] > mean["sin", "ORACLE"] - 1e-3).all()
 
 
-def test_ctrl_c_ends_with_a_word_and_130(tmp_path: Path) -> None:
+def test_ctrl_c_ends_at_once_and_keeps_what_is_finished(tmp_path: Path) -> None:
     command = [sys.executable, "-m", "bench.paper", "determinism", "--out", str(tmp_path)]
     process = subprocess.Popen(command, stderr=subprocess.PIPE, stdout=subprocess.DEVNULL)
     assert process.stderr is not None
@@ -149,8 +149,7 @@ def test_ctrl_c_ends_with_a_word_and_130(tmp_path: Path) -> None:
         time.sleep(0.1)
     os.kill(process.pid, signal.SIGINT)
     _, errors = process.communicate(timeout=120)
-    assert process.returncode == 130
-    assert b"run the same command again" in errors
+    assert process.returncode == -signal.SIGINT
     assert b"Traceback" not in errors
     assert list(tmp_path.glob("cache/*.npy"))
 

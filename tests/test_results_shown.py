@@ -15,7 +15,6 @@ import pytest
 
 import hgr_jax
 from hgr_jax import KBFit, Scan, kb_fit, scan
-from hgr_jax.fairness import FairnessReport, report
 
 ROWS = 120
 HOSTILE = "<script>alert(1)</script>"
@@ -210,20 +209,6 @@ class TestFit:
         assert figure.axes[0].get_xlabel() == "speed"
         with pytest.raises(TypeError, match="must be numbers to be drawn"):
             fit.plot(["a", "b"], [1.0, 2.0])
-
-
-def test_reports_of_fairness() -> None:
-    z = np.linspace(-1, 1, 60)
-    found = report(z**2, None, z**2 + z, {HOSTILE: z}, baseline=z)
-    assert isinstance(found, FairnessReport)
-    first, *lines = repr(found).splitlines()
-    assert first == f"FairnessReport of {HOSTILE!r}, 60 rows"
-    assert "\n".join(lines) == str(found)
-    page = found._repr_html_()
-    assert HOSTILE not in page
-    assert page.count("<tr>") == 3
-    for name in ("before", "after", "corrected"):
-        assert name in page
 
 
 @pytest.mark.parametrize("name", ["datasets", "fairness", "inference", "kernels", "plotting"])

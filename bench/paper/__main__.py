@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 import importlib
+import signal
 import sys
 from pathlib import Path
 from typing import Any
@@ -12,7 +13,6 @@ from bench.machine import describe
 from bench.paper.options import OPTIONS, add_options, flag, taken
 from bench.paper.output import UNSTEADY, ExperimentError, Output
 from bench.report import MarkdownReport
-from hgr_jax.cli.interrupts import leaving_on_interrupt
 
 EXPERIMENTS = (
     "overfitting",
@@ -101,5 +101,5 @@ def _keep(output: Output) -> None:
 
 
 if __name__ == "__main__":
-    with leaving_on_interrupt("interrupted; run the same command again to go on from there"):
-        sys.exit(main())
+    signal.signal(signal.SIGINT, signal.SIG_DFL)  # XLA compiles in other threads
+    sys.exit(main())

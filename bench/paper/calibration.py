@@ -15,6 +15,7 @@ from bench.paper.enforcement import Setting
 from bench.paper.folds import over_folds
 from bench.paper.output import Output, new_figure
 from hgr_jax.fairness import MLP, FairTrainer
+from hgr_jax.fairness.data import TrainingData
 
 HIDDEN = ((32,), (256,), (32, 32), (256, 256), (32, 32, 32), (256, 256, 256))
 BATCHES = (1, 5, 20)
@@ -78,27 +79,22 @@ def curve(
     """
     train, held = setting.fold(index)
     size = None if batches == 1 else max(2, -(-len(train.x) // batches))
-    times: list[float] = []
+    rows: list[list[float]] = []
+    data, test = (TrainingData.of(part.x, part.y) for part in (train, held))
     for attempt in range(2):
         network = MLP(train.x.shape[1], hidden, rngs=nnx.Rngs(0))
-        trainer = FairTrainer(
-            network,
-            task=setting.task,
-            batch_size=size,
-            logger=lambda *_: times.append(time.perf_counter()),
-        )
-        times.clear()
-        start = time.perf_counter()
-        trainer.fit(
-            train.x,
-            train.y,
-            steps=steps if attempt else min(steps, every),
-            validation=(held.x, held.y),
-            evaluate_every=every,
-        )
-    columns = trainer.history.evaluations
-    seconds = np.array(times) - start
-    return np.stack([seconds if name == "seconds" else columns[name] for name in COLUMNS], axis=1)
+        trainer = FairTrainer(network, task=setting.task, batch_size=size)
+        rows.clear()
+        seconds = 0.0
+        last = steps if attempt else min(steps, every)
+        for end in [*range(every, last, every), last]:
+            start = time.perf_counter()
+            trainer.train(data, test, steps=end, evaluate_every=every)
+            seconds += time.perf_counter() - start
+            figures = trainer.history.last
+            scores = [setting.score(np.asarray(trainer.predict(p.x)), p) for p in (train, held)]
+            rows.append([end, seconds, figures["loss_train"], figures["loss_validation"], *scores])
+    return np.array(rows)
 
 
 def _draw(

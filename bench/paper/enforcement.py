@@ -14,6 +14,7 @@ import numpy as np
 import optax
 from flax import nnx
 from numpy.typing import NDArray
+from sklearn.metrics import r2_score, roc_auc_score
 from sklearn.model_selection import KFold, StratifiedKFold
 
 import hgr_jax
@@ -22,7 +23,6 @@ from bench.paper.output import ExperimentError
 from hgr_jax.datasets import Dataset
 from hgr_jax.fairness import KB, MLP, SK, FairTrainer, LagrangianDual, Neural, Penalty, didi
 from hgr_jax.fairness.data import standardisation
-from hgr_jax.fairness.networks import auc_or_accuracy, r2
 
 FOLDS = 5
 STEPS = 500
@@ -115,9 +115,13 @@ class Setting:
     def scores(self, prediction: NDArray[Any], part: Part) -> tuple[float, float]:
         """Score, and KB of degree 5 with the protected attribute, in float64."""
         with jax.enable_x64(True):
-            p, y, z = (jnp.asarray(v, jnp.float64) for v in (prediction, part.y, part.z))
-            score = auc_or_accuracy if self.data.task == "classification" else r2
-            return float(score(p, y)), float(hgr_jax.kb(z, p, h=5, k=5))
+            p, z = (jnp.asarray(v, jnp.float64) for v in (prediction, part.z))
+            return self.score(prediction, part), float(hgr_jax.kb(z, p, h=5, k=5))
+
+    def score(self, prediction: NDArray[Any], part: Part) -> float:
+        """AUC of a classification, else R2."""
+        score = roc_auc_score if self.data.task == "classification" else r2_score
+        return float(score(part.y, prediction))
 
     def measured(
         self, prediction: NDArray[Any], part: Part, *, neural_steps: int = 1000
@@ -215,8 +219,9 @@ def run(
 def _own(penalty: Penalty, trainer: FairTrainer, prediction: Any, part: Part) -> float:
     """The dependence by the measure that was penalised; HGR-KB where none was."""
     assert trainer.state is not None
-    statistic, carried = penalty.statistic, trainer.state.penalties[0].carried
-    kept = jax.tree.map(lambda leaf: leaf[0], carried)
+    kept = jax.tree.map(lambda leaf: leaf[0], trainer.state.penalties[0])
     # In the units of the training, which networks, of all measures, know by heart.
-    z = trainer.encoders[0].encode(part.z)
-    return float(statistic.held_out(kept, jnp.asarray(z, jnp.float32), jnp.asarray(prediction)))
+    z = jnp.asarray(trainer.encoders[0].encode(part.z), jnp.float32)
+    if isinstance(penalty.statistic, Neural):
+        return float(abs(kept.score(z, jnp.asarray(prediction))))
+    return float(penalty.statistic.value(kept, z, jnp.asarray(prediction))[0])

@@ -18,13 +18,13 @@ from bench.paper.enforcement import CHUNK, FOLDS, STEPS, Part, Setting
 from bench.paper.folds import over_folds
 from bench.paper.output import ExperimentError, Output, new_figure
 from hgr_jax.fairness import KB, FairMLPRegressor, NoSolutionFound, Penalty
+from hgr_jax.fairness.data import TrainingData
 
 INNER_FOLDS = 3
 INNER_STEPS = 250
 THRESHOLDS = (1.0, 0.8, 0.65)
 """Candidates for the threshold on training rows, in units of the wanted one."""
 DEGREES = (2, 5)
-WATCH = Penalty(threshold=None, name="kb")
 
 
 @dataclasses.dataclass(frozen=True)
@@ -33,34 +33,22 @@ class Way:
 
     degree: int = 5
     factor: float = 1.0
-    bias_corrected: bool = False
-    memory: int = 1
     batch: int | None = None
     steps: int = STEPS
     weight_decay: float = 0.0
 
     def curve(self, setting: Setting, train: Part, held: Part) -> NDArray[np.float64]:
         """Score and HGR-KB, of training and of held-out rows, every `CHUNK` steps ``(s, 4)``."""
-        penalty = Penalty(
-            KB(self.degree, self.degree),
-            self.factor * setting.threshold,
-            bias_corrected=self.bias_corrected,
-            memory=self.memory,
-        )
+        penalty = Penalty(KB(self.degree, self.degree), self.factor * setting.threshold)
         trainer = setting.trainer(
-            (penalty, WATCH), batch_size=self.batch, optimizer=_optimizer(self.weight_decay)
+            penalty, batch_size=self.batch, optimizer=_optimizer(self.weight_decay)
         )
-        protected = ({"z": part.z, "kb": part.z} for part in (train, held))
-        history = trainer.fit(
-            train.x,
-            train.y,
-            next(protected),
-            steps=self.steps,
-            validation=(held.x, held.y, next(protected)),
-            evaluate_every=CHUNK,
-        )
-        names = ("score_train", "score_validation", "hgr_train_kb", "hgr_validation_kb")
-        return np.stack([history.evaluations[name] for name in names], axis=1)
+        rows = []
+        for end in [*range(CHUNK, self.steps, CHUNK), self.steps]:
+            trainer.train(TrainingData.of(*train), steps=end, evaluate_every=CHUNK)
+            found = [setting.scores(np.asarray(trainer.predict(p.x)), p) for p in (train, held)]
+            rows.append(np.array(found).T.ravel())
+        return np.array(rows)
 
     def run(self, setting: Setting, index: int) -> NDArray[np.float64]:
         """The last of `curve` on one fold."""
@@ -69,16 +57,12 @@ class Way:
 
 WAYS = {
     "degree 5": Way(),
-    "bias-corrected": Way(bias_corrected=True),
     "degree 3": Way(degree=3),
     "degree 2": Way(degree=2),
     "threshold x 0.8": Way(factor=0.8),
     "125 steps": Way(steps=125),
     "weight decay": Way(weight_decay=3.0),
     "batches of 512": Way(batch=512),
-    "batches, bias-corrected": Way(batch=512, bias_corrected=True),
-    "batches, memory of 3": Way(batch=512, memory=3),
-    "batches, memory, corrected": Way(batch=512, memory=3, bias_corrected=True),
 }
 CHOSEN = "chosen by inner folds"
 

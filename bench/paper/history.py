@@ -14,6 +14,7 @@ from bench.paper import enforcement
 from bench.paper.enforcement import Setting
 from bench.paper.folds import over_folds
 from bench.paper.output import Output, band, new_figure
+from hgr_jax.fairness.data import TrainingData
 
 PENALISERS = ("none", "HGR-KB", "HGR-SK", "HGR-NN", "HGR-KDE")
 COLUMNS = (
@@ -61,24 +62,23 @@ def run(
 
 def curve(setting: Setting, name: str, index: int, steps: int, every: int) -> NDArray[np.float64]:
     """Train on one fold; `COLUMNS` every so many steps ``(times, 8)``."""
-    parts = train, held = setting.fold(index)
+    parts = setting.fold(index)
     rows: list[list[float]] = []
 
-    def look(step: int, figures: Mapping[str, float]) -> None:
+    trainer = setting.trainer(enforcement.penaliser(name, setting.threshold))
+    for step in [*range(every, steps, every), steps]:
+        trainer.train(TrainingData.of(*parts[0]), steps=step, evaluate_every=every)
         predictions = [np.asarray(trainer.predict(part.x)) for part in parts]
         pairs = list(zip(predictions, parts, strict=True))
         rows.append(
             [
                 step,
-                *(figures[f"score_{part}"] for part in ("train", "validation")),
+                *(setting.score(p, part) for p, part in pairs),
                 *(float(hgr_jax.sk(jnp.asarray(part.z), p, d=5)) for p, part in pairs),
                 *(setting.didi(p, part) for p, part in pairs),
-                figures.get("multiplier_z", 0.0),
+                trainer.history.steps.get("multiplier_z", np.zeros(1))[-1],
             ]
         )
-
-    trainer = setting.trainer(enforcement.penaliser(name, setting.threshold), logger=look)
-    trainer.fit(*train, steps=steps, validation=held, evaluate_every=every)
     return np.array(rows)
 
 

@@ -13,7 +13,7 @@ from unittest import mock
 
 from sphinx.application import Sphinx
 
-COMMANDS = ("demo", "scan", "pair", "fair", "audit", "predict", "completion")
+COMMANDS = ("demo", "scan", "pair", "audit")
 
 PAGES = {
     "README.md": "index.md",

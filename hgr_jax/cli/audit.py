@@ -11,9 +11,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from hgr_jax._optional import require
-from hgr_jax.cli.inputs import check_numbers, rows_left_out, usable_rows
+from hgr_jax._texts import first_names, shortened
 from hgr_jax.cli.options import AuditOptions
-from hgr_jax.cli.outputs import print_messages, show_step, warnings_as_notes
+from hgr_jax.cli.outputs import check_sizes, print_messages, show_step, warnings_as_notes
 from hgr_jax.fairness import HGR, KB, SK, Certificate, DemographicParity, Penalty, certify
 from hgr_jax.fairness.data import pool_small_levels
 from hgr_jax.fairness.report import score_of
@@ -26,20 +26,21 @@ from hgr_jax.tables.reading import Reading
 STATEMENT_WIDTH = 100
 """Of a line of a statement."""
 
+MIN_COMPLETE_ROWS = 20
+
 
 def report_audit(path: Path, options: AuditOptions, reading: Reading) -> bool:
     """Print score, values, bounds and statements; return whether what was asked is certified."""
     _check_roles(options)
     with show_step(f"reading {path}"):
         frame = read_table(path, dataclasses.replace(reading, columns=options.columns)).in_days()
-    usable = usable_rows(frame, options.columns)
-    numeric = [options.prediction, *options.protected]
-    check_numbers(usable, numeric, needed=numeric)
+    check_sizes(frame, (options.prediction, *options.protected))
+    usable = _usable_rows(frame)
     prediction, notes = _read_predictions(usable, options.prediction)
     with warnings_as_notes(), show_step("bounding"):
         certificates = _audited(usable, prediction, options)
 
-    print(f"{usable.source}: {usable.rows:,} rows{rows_left_out(frame, usable)}")
+    print(f"{usable.source}: {usable.rows:,} rows{_rows_left_out(frame, usable)}")
     print_messages("skipped", frame.skipped)
     print_messages("note", frame.notes)
     for note in notes:
@@ -64,6 +65,34 @@ def _check_roles(options: AuditOptions) -> None:
             raise TableError(f"column {name!r} is --protected, and something else too")
     if options.given is not None and options.target is None:
         raise TableError("--given needs --target")
+
+
+def _usable_rows(frame: Frame) -> Frame:
+    """Select the rows without a missing value; a `TableError` if they are too few."""
+    missing = {name: frame.missing(name) for name in frame.columns}
+    for name, rows in missing.items():
+        if rows.all():
+            raise TableError(f"{frame.source}: every value of column {name!r} is missing")
+    kept = ~np.any(list(missing.values()), axis=0)
+    if kept.sum() < MIN_COMPLETE_ROWS:
+        raise TableError(
+            f"{frame.source} has {kept.sum()} row(s) without a missing value, at least"
+            f" {MIN_COMPLETE_ROWS} are needed"
+        )
+    return frame.take(kept)
+
+
+def _rows_left_out(frame: Frame, usable: Frame) -> str:
+    """Say how many rows are left out for a missing value, and in which columns; or nothing."""
+    if usable.rows == frame.rows:
+        return ""
+    counts = {name: int(frame.missing(name).sum()) for name in frame.columns}
+    most = sorted((name for name in counts if counts[name]), key=lambda name: -counts[name])
+    columns = [f"{shortened(printable(name), 28, '...')} ({counts[name]:,})" for name in most]
+    return (
+        f"; {frame.rows - usable.rows:,} of {frame.rows:,} have a missing or infinite value and are"
+        f" left out: in {first_names(columns, 40)}"
+    )
 
 
 def _read_predictions(frame: Frame, name: str) -> tuple[NDArray[np.float64], list[str]]:
@@ -96,7 +125,9 @@ def _audited(
     try:
         found = certify(
             prediction,
-            {name: pool_small_levels(name, frame.column(name)) for name in options.protected},
+            require("pandas").DataFrame(
+                {name: pool_small_levels(name, frame.column(name)) for name in options.protected}
+            ),
             Penalty(statistics[options.measure], threshold, given=options.given),
             options.level,
             y=y,
@@ -139,7 +170,10 @@ def _print_bounds(certificates: Sequence[Certificate], options: AuditOptions) ->
 def _print_statement(certificate: Certificate, options: AuditOptions) -> None:
     text = str(certificate)
     if options.threshold is None:  # the promise is of thresholds
-        text = certificate.bound_in_words
+        text = (
+            f"P(the bound of {certificate.name} is below the value in the population) <= 1 - level"
+            f" = {1 - certificate.level:.4g}, if {certificate.supposes}"
+        )
     print("\n".join(textwrap.wrap(printable(text), STATEMENT_WIDTH)))
 
 

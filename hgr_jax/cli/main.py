@@ -10,22 +10,17 @@ import os
 import sys
 import traceback
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, TextIO
+from typing import Any, TextIO
 
-from hgr_jax._files import WritingError, written_together
-from hgr_jax._optional import require
-from hgr_jax.cli.interrupts import leaving_on_interrupt
-from hgr_jax.cli.options import AuditOptions, FairOptions, ScanOptions, command_parser
+from hgr_jax._files import WritingError
+from hgr_jax.cli.options import AuditOptions, ScanOptions, command_parser
 from hgr_jax.tables.faults import TableError, printable
-
-if TYPE_CHECKING:
-    from hgr_jax.tables.reading import Reading
 
 # JAX and NumPy are loaded by the commands that compute, once their options are known to be right.
 
 
 def main(argv: list[str] | None = None) -> int:
-    """Run one command; 0 if it worked, 2 with one line on stderr if it could not, 130 on Ctrl-C.
+    """Run one command; 0 if it worked, 2 with one line on stderr if it could not.
 
     1 if an audit does not certify what was asked.
     """
@@ -35,10 +30,9 @@ def main(argv: list[str] | None = None) -> int:
         if isinstance(stream, io.TextIOWrapper):
             stream.reconfigure(errors="backslashreplace")
     try:
-        with leaving_on_interrupt("hgr-jax: interrupted"):
-            status = _run(options)
-            sys.stdout.flush()
-            return status
+        status = _run(options)
+        sys.stdout.flush()
+        return status
     except (TableError, ImportError, FloatingPointError) as error:
         return _refuse(str(error))
     except MemoryError:
@@ -94,79 +88,38 @@ def _last_place(error: Exception) -> tuple[str, int]:
 
 
 def _run(options: argparse.Namespace) -> int:
-    if options.command == "completion":  # fast, as a shell runs it when it starts
-        shtab = require("shtab")
-        print(shtab.complete(command_parser(), options.shell))
-        return 0
-
     import jax
 
-    from hgr_jax.cli import outputs, pair, scan
+    from hgr_jax.cli import audit, demo, outputs, pair, scan
     from hgr_jax.tables.packed import check_readable
     from hgr_jax.tables.reading import Reading
     from hgr_jax.tables.sources import names_several
 
     reading = _options_of(options, Reading)
-    if options.command == "predict":
-        return _predict(options, reading)
-    if options.command == "audit":
-        from hgr_jax.cli import audit
-
-        check_readable(options.file)
-        chosen = _options_of(options, AuditOptions)
-        return 0 if audit.report_audit(options.file, chosen, reading) else 1
     inputs = [options.file] if hasattr(options, "file") else []
     for path in inputs:
         if options.command != "scan" or not names_several(path):
             check_readable(path)
+    if options.command == "audit":
+        chosen = _options_of(options, AuditOptions)
+        return 0 if audit.report_audit(options.file, chosen, reading) else 1
     outputs.check_folder(options.out)
     for name in outputs.WRITTEN[options.command]:
-        outputs.check_not_read(options.out / name, inputs, another="folder")
+        outputs.check_not_read(options.out / name, inputs)
     for name in outputs.WRITTEN[options.command]:
-        what, another = "of an earlier run", "folder"
-        outputs.check_replaceable(options.out / name, what, another, force=options.force)
-    if options.command == "fair":
-        from hgr_jax.cli import fair
-
-        chosen = _options_of(options, FairOptions)
-        fair.report_training(options.file, chosen, reading, options.out)
-        return 0
+        outputs.check_replaceable(options.out / name, force=options.force)
 
     chosen = _options_of(options, ScanOptions)
-    if options.command == "demo":
-        from hgr_jax.cli import fair
-
-        with written_together():
-            with jax.enable_x64(True):
-                pair.report_scan_demo(chosen, options.out)
-            fair.report_training_demo(options.out)
-    else:
-        with jax.enable_x64(True):
-            if options.command == "scan":
-                scan.report_file(options.file, chosen, options.out, reading)
-            else:
-                columns = (options.column_a, options.column_b)
-                pair.report_pair(options.file, columns, chosen, options.out, reading)
+    with jax.enable_x64(options.command != "demo"):
+        if options.command == "demo":
+            demo.report_demo(chosen, options.out)
+        elif options.command == "scan":
+            scan.report_file(options.file, chosen, options.out, reading)
+        else:
+            columns = (options.column_a, options.column_b)
+            pair.report_pair(options.file, columns, chosen, options.out, reading)
     if chosen.open:
         outputs.open_in_browser(options.out / "report.html")
-    return 0
-
-
-def _predict(options: argparse.Namespace, reading: Reading) -> int:
-    """Run ``hgr-jax predict``."""
-    from hgr_jax.cli import outputs, predict
-    from hgr_jax.tables.packed import check_readable
-
-    inputs, out = [options.model, options.file], options.out
-    for path in inputs:
-        check_readable(path)
-    if out in (Path(outputs.STANDARD_STREAM), Path("/dev/stdout")):
-        out = None
-    if out is not None and not outputs.is_stream(out):
-        outputs.check_folder(out.parent)
-        outputs.check_not_read(out, [*inputs, predict.description_of(options.model)])
-        outputs.check_replaceable(out, "there already", "file", force=options.force)
-    predict.report_predictions(options.model, options.file, reading, out)
     return 0
 
 

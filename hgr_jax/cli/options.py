@@ -13,18 +13,6 @@ from hgr_jax._limits import MAX_DEGREE
 from hgr_jax._version import __version__
 from hgr_jax.tables.faults import TYPES, printable
 
-_FILES = {
-    "bash": "_shtab_compgen_files",
-    "zsh": "_files",
-    "fish": "(__fish_complete_path (commandline -ct))",
-}
-_FOLDERS = {
-    "bash": "_shtab_compgen_dirs",
-    "zsh": "_files -/",
-    "fish": "(__fish_complete_directories)",
-}
-"""How shtab completes names of files and folders in each shell."""
-
 
 def _path(text: str) -> Path:
     if not text.strip():  # Path("") is the current folder
@@ -45,12 +33,7 @@ def _positive(text: str, largest: int = 10**6, least: int = 1) -> int:
 
 
 _degree_option = functools.partial(_positive, largest=MAX_DEGREE)
-_batch = functools.partial(_positive, largest=10**9, least=2)
 _seed = functools.partial(_positive, largest=2**31 - 1, least=0)
-
-
-def _widths(text: str) -> tuple[int, ...]:
-    return tuple(_positive(width, 10**4) for width in text.split(","))
 
 
 def _share(text: str, largest: float | None = None) -> float:
@@ -69,7 +52,7 @@ _threshold = functools.partial(_share, largest=1.0)
 
 
 def _option(default: Any, text: str, kind: Any = None, **settings: Any) -> Any:
-    """Declare a field and its option; its help ends in the default, or in ``shown``."""
+    """Declare a field and its option, whose help ends in the default."""
     metadata = {"help": text, "type": kind, **settings}
     return dataclasses.field(default=default, metadata=metadata)
 
@@ -151,7 +134,6 @@ class ScanOptions:
         " an interrupted run can continue",
         _path,
         metavar="FOLDER",
-        complete=_FOLDERS,
     )
     sort: str | None = _option(
         None,
@@ -189,93 +171,6 @@ class ScanOptions:
     def pair_order(self) -> str:
         """The order of the table of pairs."""
         return self.sort or "rank_excess"
-
-
-@dataclasses.dataclass(frozen=True)
-class FairOptions:
-    """The options of ``hgr-jax fair``."""
-
-    target: str = _required_column("what is predicted")
-    protected: Sequence[str] = _required_column(
-        "numbers, or text for a category; may be given several times", action="append"
-    )
-    threshold: float = _required_column("in (0, 1], of HGR", _threshold, metavar=None)
-    penalty: str = _option(
-        "kb",
-        "which HGR is kept below the threshold; hgr: of ranks, without degrees",
-        choices=("kb", "sk", "hgr"),
-    )
-    guarantee: float | None = _option(
-        None,
-        "a level as 0.95: on new rows, P(a model is returned and breaks its threshold) <= 1 -"
-        " level",
-        _share,
-        metavar="LEVEL",
-    )
-    given: Sequence[str] = _columns_option(
-        "keep the dependence low within groups of rows: 'target' for those of equal targets, or a"
-        " column; may be given several times"
-    )
-    intersections: bool = _option(
-        False,
-        "constrain the combinations of all protected columns, as one",
-        action="store_true",
-    )
-    weights: str | None = _option(
-        None, "the column of observation weights, which is no input", str, metavar="COLUMN"
-    )
-    frontier: bool = _option(
-        False,
-        "also compare a network, a linear model and boosted trees at several thresholds",
-        action="store_true",
-    )
-    h: int = _option(5, "degree for the protected column", _degree_option)
-    k: int = _option(5, "degree for the prediction", _degree_option)
-    missing_level: bool = _option(
-        False,
-        "make the missing values of an input of text a level, in place of leaving their rows out",
-        action="store_true",
-    )
-    hidden: tuple[int, ...] = _option(
-        (32, 32), "widths of the layers", _widths, shown="32,32", metavar="N,N,..."
-    )
-    steps: int = _option(500, "gradient steps", _positive, metavar="N")
-    batch_size: int | None = _option(
-        None, "rows of a step, at least 2; all if not given", _batch, metavar="N"
-    )
-    learning_rate: float = _option(1e-3, "of Adam", _share, metavar="RATE")
-    validation: float = _option(
-        0.2, "share of the rows that is not trained on", _share, metavar="SHARE"
-    )
-    seed: int = _option(0, "of the split, the weights and the batches", _seed, metavar="N")
-
-    @property
-    def constrained(self) -> str:
-        """The figure of reports that is kept below the threshold."""
-        return f"{self.penalty}_given" if self.given else self.penalty
-
-    @property
-    def given_columns(self) -> tuple[str, ...]:
-        """The columns that dependence is conditional on; none for the target."""
-        return () if tuple(self.given) == ("target",) else tuple(self.given)
-
-    @property
-    def row_columns(self) -> dict[str, str]:
-        """The columns that a training needs beside its inputs, with their options."""
-        weights = {} if self.weights is None else {self.weights: "--weights"}
-        return {
-            **weights,
-            **dict.fromkeys(self.given_columns, "--given"),
-            **dict.fromkeys(self.protected, "--protected"),
-            self.target: "--target",
-        }
-
-    @property
-    def measure(self) -> str:
-        """The name of the constrained measure."""
-        names = {"kb": f"HGR-KB({self.h}, {self.k})", "sk": f"HGR-SK({self.k})", "hgr": "HGR"}
-        given = f" given {', '.join(map(printable, self.given))}" if self.given else ""
-        return names[self.penalty] + given
 
 
 def _given(text: str) -> str | int:
@@ -393,21 +288,6 @@ def command_parser() -> argparse.ArgumentParser:
     _add_reading(pair)
     _add_out(pair, "hgr-jax-pair", "folder for the picture", force=False)
 
-    fair = commands.add_parser(
-        "fair",
-        help="train a network whose predictions depend only so much on a protected column",
-        description=(
-            "Train a network on a file twice, without and with a bound on HGR of a protected"
-            " column and the prediction, and report both on training and validation rows. All"
-            " other columns are inputs, the protected one too; text is one-hot encoded. The target"
-            " is numbers (regression) or has two values (classification)."
-        ),
-    )
-    _add_file(fair)
-    _add_options(fair, FairOptions)
-    _add_reading(fair, "the only inputs")
-    _add_out(fair, "hgr-jax-fair", "folder for model, history and pictures")
-
     audit = commands.add_parser(
         "audit",
         help="bound how far the predictions in a file depend on protected columns",
@@ -420,33 +300,6 @@ def command_parser() -> argparse.ArgumentParser:
     _add_file(audit)
     _add_options(audit, AuditOptions)
     _add_reading(audit)
-
-    predict = commands.add_parser(
-        "predict",
-        help="predictions of a saved model for the rows of a file",
-        description=(
-            "Predictions of a model that `hgr-jax fair` wrote, or that `save` of an estimator did,"
-            " for the rows of a file, as CSV: a line for each row, and of a classification the"
-            " probability of each class. A row that lacks an input has none."
-        ),
-    )
-    text = "model.npz of `hgr-jax fair`, with model.json beside it, or a file of `save`"
-    _add_path(predict, "model", _FILES, type=_path, metavar="MODEL", help=text)
-    _add_file(predict)
-    _add_reading(predict)
-    text = "file for the predictions (default, and -: they are printed)"
-    _add_path(predict, "--out", _FILES, type=_path, metavar="CSV", help=text)
-    predict.add_argument("--force", action="store_true", help="write over the file of --out")
-
-    completion = commands.add_parser(
-        "completion",
-        help="completion of these commands and options in a shell",
-        description=(
-            "Print the script that makes a shell complete these commands, options and file names;"
-            ' for bash, have ~/.bashrc run: eval "$(hgr-jax completion bash)"'
-        ),
-    )
-    completion.add_argument("shell", choices=("bash", "zsh", "fish"), help="which shell")
     return parser
 
 
@@ -457,25 +310,14 @@ def _add_options(command: argparse.ArgumentParser, options: type[Any], *names: s
             continue
         settings = {name: value for name, value in field.metadata.items() if value is not None}
         default = field.default
-        shown, complete = settings.pop("shown", default), settings.pop("complete", None)
         if default is dataclasses.MISSING:
             settings["required"] = True
         elif default == ():
             settings["default"] = []
         elif "action" not in settings:
             settings["default"] = default
-            settings["help"] += "" if default is None else f" (default {shown})"
-        action: Any = command.add_argument(f"--{field.name.replace('_', '-')}", **settings)
-        if complete:
-            action.complete = complete
-
-
-def _add_path(
-    command: argparse.ArgumentParser, name: str, completion: Mapping[str, str], **options: Any
-) -> None:
-    """Add an argument that a shell completes to a file or folder."""
-    action: Any = command.add_argument(name, **options)
-    action.complete = completion
+            settings["help"] += "" if default is None else f" (default {default})"
+        command.add_argument(f"--{field.name.replace('_', '-')}", **settings)
 
 
 def _add_file(command: argparse.ArgumentParser, *, also: str = "") -> None:
@@ -483,14 +325,14 @@ def _add_file(command: argparse.ArgumentParser, *, also: str = "") -> None:
         "CSV, JSON, Parquet, Feather, a workbook (.xlsx, .ods), a database (SQLite, DuckDB),"
         " SPSS, Stata or SAS, perhaps in .gz or .zip; - for standard input"
     )
-    _add_path(command, "file", _FILES, type=_path, metavar="FILE", help=text + also)
+    command.add_argument("file", type=_path, metavar="FILE", help=text + also)
 
 
 def _add_out(
     command: argparse.ArgumentParser, folder: str, text: str, *, force: bool = True
 ) -> None:
     text = f"{text} (default {folder})"
-    _add_path(command, "--out", _FOLDERS, type=_path, default=Path(folder), help=text)
+    command.add_argument("--out", type=_path, default=Path(folder), help=text)
     if force:
         text = "write over the files of an earlier run"
         command.add_argument("--force", action="store_true", help=text)

@@ -1,4 +1,4 @@
-"""Protect files of earlier runs from commands, and show the steps of commands."""
+"""Protect files of earlier runs from commands, check columns, and show the steps of commands."""
 
 from __future__ import annotations
 
@@ -11,49 +11,35 @@ import warnings
 import webbrowser
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, TextIO
+from typing import TYPE_CHECKING
 
-from hgr_jax._files import FILE, FOLDER, STREAMS, kind_of_place, naming_file
+import numpy as np
+
+from hgr_jax._arrays import size_fault
+from hgr_jax._files import FILE, FOLDER, kind_of_place, naming_file
 from hgr_jax._texts import first_names, grouped, shortened
 from hgr_jax.plotting import save_figure
+from hgr_jax.tables.columns import Frame
 from hgr_jax.tables.faults import TableError, printable
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
 SCAN_FILES = ("report.html", "pairs.csv", "pairs.parquet", "scan.npz", "heat_map.png")
-FAIR_FILES = (
-    "model.npz",
-    "model.json",
-    "model.card.md",
-    "model.unguaranteed.npz",
-    "history.csv",
-    "history.png",
-    "predictions.png",
-    "certificate.png",
-    "frontier.png",
-)
 WRITTEN: dict[str, Sequence[str]] = {
     "scan": SCAN_FILES,
     "pair": (),  # each picture has another name
-    "demo": (*SCAN_FILES, "top_pair.png", "fairness.png", "certificate.png"),
-    "fair": FAIR_FILES,
+    "demo": (*SCAN_FILES, "top_pair.png", "fairness.png"),
 }
 """Files that each command may write into its folder."""
 
-STANDARD_STREAM = "-"
-"""The name, among those of files, of standard input and output."""
+STANDARD_INPUT = "-"
+"""The name, among those of files, of standard input."""
 
 MAX_STEP_WIDTH = 78
 
 MAX_NAME_WIDTH = 32
 """Largest number of letters of a name in a table."""
-
-
-def is_stream(out: Path) -> bool:
-    """Return whether an output is a pipe or a device, which is written to as it is."""
-    with naming_file(out):
-        return kind_of_place(out) in STREAMS
 
 
 def check_folder(folder: Path) -> None:
@@ -70,36 +56,46 @@ def check_folder(folder: Path) -> None:
         raise TableError(f"cannot write to {printable(str(folder))}: {reason}")
 
 
-def check_replaceable(path: Path, what: str, another: str, *, force: bool) -> None:
-    """Raise a TableError unless nothing is at a path, or a file that may be replaced.
-
-    ``what`` and ``another`` are for the message.
-    """
+def check_replaceable(path: Path, *, force: bool) -> None:
+    """Raise a TableError unless nothing is at a path, or a file that may be replaced."""
     with naming_file(path):
         kind = kind_of_place(path)
     if kind not in ("", FILE):
         raise TableError(
-            f"{printable(str(path))} is a {kind}, which no file replaces: write to another"
-            f" {another} by --out"
+            f"{printable(str(path))} is a {kind}, which no file replaces: write to another folder"
+            " by --out"
         )
     if os.path.lexists(path) and not force:
         raise TableError(
-            f"{printable(str(path))} is {what}: write to another {another} by --out, or over it by"
-            " --force"
+            f"{printable(str(path))} is of an earlier run: write to another folder by --out, or"
+            " over it by --force"
         )
 
 
-def check_not_read(out: Path, read: Sequence[Path], another: str = "file") -> None:
+def check_not_read(out: Path, read: Sequence[Path]) -> None:
     """Raise a TableError if a file to be written is also read."""
     for path in read:
-        if str(path) == STANDARD_STREAM:
+        if str(path) == STANDARD_INPUT:
             continue
         if os.path.realpath(out) == os.path.realpath(path) or (
             out.exists() and path.exists() and out.samefile(path)  # two names of one file
         ):
             raise TableError(
                 f"{printable(str(out))} is read, or may be, as {printable(str(path))}: write to"
-                f" another {another} by --out"
+                " another folder by --out"
+            )
+
+
+def check_sizes(frame: Frame, names: Sequence[str]) -> None:
+    """Raise a TableError for columns of numbers whose squares overflow or vanish."""
+    for name in names:
+        column = frame.column(name)
+        if frame.is_text(name):
+            continue
+        if fault := size_fault(column[np.isfinite(column)]):
+            raise TableError(
+                f"{frame.source}: column {name!r} cannot be used: {fault}; change its unit, or name"
+                " by --na what stands for a missing value"
             )
 
 
@@ -109,11 +105,11 @@ def unused_path(path: Path) -> Path:
     return next(p for p in itertools.chain([path], others) if not os.path.lexists(p))
 
 
-def print_messages(label: str, messages: Mapping[str, str], file: TextIO | None = None) -> None:
+def print_messages(label: str, messages: Mapping[str, str]) -> None:
     """Print a line for each message, with the columns or files that have it."""
     for message, names in grouped(messages).items():
         shown = first_names([printable(name) for name in names], MAX_NAME_WIDTH)
-        print(f"{label}: {shown}: {printable(message)}", file=file)
+        print(f"{label}: {shown}: {printable(message)}")
 
 
 @contextlib.contextmanager

@@ -1,31 +1,24 @@
-"""``hgr-jax pair``, and the scan of the demo: show one pair in words and a picture."""
+"""``hgr-jax pair``: show two columns of a file in words and a picture."""
 
 from __future__ import annotations
 
 import dataclasses
 import itertools
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from pathlib import Path
-from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from hgr_jax._arrays import Floats
-from hgr_jax._optional import require
 from hgr_jax._texts import pvalue_as_text
-from hgr_jax.cli.inputs import check_numbers
 from hgr_jax.cli.options import ScanOptions
-from hgr_jax.cli.outputs import print_messages, save_picture, unused_path
-from hgr_jax.cli.scan import report_scan
+from hgr_jax.cli.outputs import check_sizes, print_messages, save_picture, unused_path
 from hgr_jax.core.fits import KBFit, Status
-from hgr_jax.core.ranks import LEAST_ROWS
-from hgr_jax.inference.hgr_fits import HGRFit, hgr_fit
-from hgr_jax.inference.independence import independence_test
-from hgr_jax.measures import kb, kb_fit, sk_fit, spearman
+from hgr_jax.inference.hgr_fits import HGRFit
+from hgr_jax.measures import sk_fit
 from hgr_jax.plotting import plot_fit
 from hgr_jax.scanning.api import scan
-from hgr_jax.scanning.findings import law_in_words, spearman_interval
+from hgr_jax.scanning.findings import law_in_words
 from hgr_jax.scanning.remarks import ExaminedPair, RemarkFinder
 from hgr_jax.scanning.request import Categories
 from hgr_jax.scanning.result import Scan
@@ -41,39 +34,11 @@ LEVELS_LISTED = 100
 MAX_PVALUE = 0.05
 """Largest p-value of a pair on which remarks are printed."""
 
-NULL = "mean correlation of as many functions, if the columns were independent"
-
 LEAST_SHOWN = 0.001
 """Smallest correlation of a further pair of functions that is printed."""
 
 MEANS_LISTED = 10
 """Largest number of conditional means that are printed."""
-
-
-def wine() -> dict[str, NDArray[Any]]:
-    """Return the wine table that scikit-learn ships: 13 measurements of 178 wines, and cultivars.
-
-    In another order, as that of the table is by cultivar.
-    """
-    bunch = require("sklearn.datasets").load_wine()
-    order = np.random.default_rng(0).permutation(len(bunch.data))
-    names, columns = map(str, bunch.feature_names), np.asarray(bunch.data, float)[order].T
-    table: dict[str, NDArray[Any]] = dict(zip(names, columns, strict=True))
-    return table | {"cultivar": np.array(["A", "B", "C"], object)[bunch.target[order]]}
-
-
-def report_scan_demo(settings: ScanOptions, folder: Path) -> None:
-    """Scan a real table, and describe the first pair that is not monotone."""
-    table = wine()
-    result = report_scan(table, "wine", settings, folder)
-    first = result.findings().not_monotone[0]
-    print(f"\nThe first that is not monotone: {first.a} and {first.b}\n")
-    a, b = table[first.a], table[first.b]
-    fit = _fit_columns(a, b, settings.h, settings.k)
-    _print_transformations(fit, (first.a, first.b), a, b)
-    print()
-    names = (first.a, first.b)
-    print(save_picture(lambda: plot_fit(fit, a, b, names=names), folder / "top_pair.png"))
 
 
 def report_pair(
@@ -88,91 +53,56 @@ def report_pair(
     HGR; with ``h`` or ``k``, HGR-KB at these degrees.  With ``given``, what they have in common
     beyond these columns, without a picture.
     """
-    h, k = options.h, options.k
     needed = (*names, *options.given, *options.row_columns)
-    reading = dataclasses.replace(reading, columns=needed)
-    frame = read_table(path, reading).in_days()
+    frame = read_table(path, dataclasses.replace(reading, columns=needed)).in_days()
     for name in names:
         if frame.missing(name).all():
             raise TableError(f"{frame.source}: every value of column {name!r} is missing")
-    check_numbers(frame, (*names, *options.given), needed=names)
-    if options.given:
-        _report_given(frame, names, options)
-        return
-    if any(map(frame.is_text, names)):
-        _report_categories(frame, names, options, folder)
-        return
-    a, b = map(frame.column, names)
-    usable = np.isfinite(a) & np.isfinite(b)
-    a, b, rows = a[usable], b[usable], int(usable.sum())
-    _check_rows_of(frame, names, rows, "number", LEAST_ROWS if h is None and k is None else 2)
-    fit = _fit_columns(a, b, h, k)
-    # Of rows in an order or in groups, the p-value is that of a scan.
-    dependent = _scan_of(frame, names, options) if options.order or options.groups else None
-    drawn = _save_fit(fit, a, b, names, folder)  # before printing: it may not be possible
-    notes = frame.notes if dependent is None else dependent.notes
-    _print_heading(frame, names, rows, notes)
-    if isinstance(fit, HGRFit):
-        test = independence_test(a, b)
-        pvalue = test.pvalue if dependent is None else float(dependent.pvalue[0, 1])
-        # 0 is in the interval exactly where this test does not reject.
-        low, high = dataclasses.replace(fit, _pvalue=pvalue).interval()
-        _print_measure("HGR", fit.correlation, f"95% interval {low:.3f} to {high:.3f}")
-        _print_pvalue(pvalue, law_in_words({} if dependent is None else dependent.settings))
-        if dependent is None:
-            _print_measure("chance", test.null_mean, NULL)
-        rank_correlation = float(abs(spearman(a, b)))
-        ends = "95% interval {:.3f} to {:.3f}".format(*spearman_interval(rank_correlation, rows))
-        _print_measure("|Spearman|", rank_correlation, "" if "nan" in ends else ends)
-    else:
-        of_a, of_b = h or 5, k or 5
-        single = sk_fit(a, b, max(of_a, of_b))
-        _print_measure(f"HGR-KB({of_a}, {of_b})", float(fit.correlation))
-        _print_measure(f"HGR-SK({max(of_a, of_b)})", float(single.correlation), single.explains)
-    _print_measure("|Pearson|", float(kb(a, b, 1, 1)))
+    check_sizes(frame, (*names, *options.given))
+    result = _scan_columns(frame, (*names, *options.given), options)
+    pair, rows = result[names], int(result.n_obs[0, 1])
+    fit, drawn = None, ""
+    if not options.given:
+        fit = result.fit(*names)
+        a, b = _present_values(result, names)
+        picture = unused_path(folder / "pair.png")
+        # Before printing: it may not be possible.
+        drawn = save_picture(lambda: plot_fit(fit, a, b, names=names), picture)
+
+    dropped = frame.rows - rows
+    left_out = f", {dropped} with a missing or infinite value left out" if dropped else ""
+    print(f"{printable(names[0])} and {printable(names[1])}: {rows} rows{left_out}")
+    print_messages("note", result.notes)
+    print()
+    given = ", ".join(map(printable, options.given))
+    remark = f"given {given}" if given else ""
+    measure = "HGR"
+    if options.h is not None or options.k is not None:
+        measure = f"HGR-KB({options.h or 5}, {options.k or 5})"
+    elif not given:
+        low, high = result.interval(*names)
+        remark = "" if np.isnan(low) else f"95% interval {low:.3f} to {high:.3f}"
+    _print_measure(measure, pair.correlation, remark)
+    if isinstance(fit, KBFit) and not any(map(frame.is_text, names)):
+        degree = max(options.h or 5, options.k or 5)
+        single = sk_fit(a, b, degree)
+        _print_measure(f"HGR-SK({degree})", float(single.correlation), single.explains)
+    law = f" given {given}" if given else f", {law_in_words(result.settings)}"
+    print(f"{'p-value':<12} {pvalue_as_text(pair.pvalue)}   of independence{law}")
+    for name, value in (("|Spearman|", pair.spearman), ("|Pearson|", pair.pearson)):
+        if not np.isnan(value):
+            _print_measure(name, value)
     if isinstance(fit, KBFit):
         print(f"\n{fit.message}")
     print()
-    if names[0] != names[1]:
-        alone = scan(_columns_of(frame, names)) if dependent is None else dependent
-        _print_remarks(alone, names)
-    _print_transformations(fit, [printable(name) for name in names], a, b)
-    print(f"\n{drawn}")
-
-
-def _save_fit(fit: HGRFit | KBFit, a: Floats, b: Floats, names: Sequence[str], folder: Path) -> str:
-    """Save the picture of a pair under a new name, and return the line that says where."""
-    return save_picture(lambda: plot_fit(fit, a, b, names=names), unused_path(folder / "pair.png"))
-
-
-def _columns_of(frame: Frame, names: Sequence[str]) -> Frame:
-    return dataclasses.replace(frame, columns={name: frame.column(name) for name in names})
-
-
-def _report_given(frame: Frame, names: tuple[str, str], options: ScanOptions) -> None:
-    """Print what two columns have in common beyond others."""
-    given, h, k = options.given, options.h, options.k
-    result = _scan_of(frame, (*names, *given), options)
-    rows = int(result.n_obs[0, 1])
-    _check_rows_of(frame, names, rows, "value")
-    _print_heading(frame, names, rows, result.notes)
-    pair = result[names]
-    words = f"given {', '.join(map(printable, given))}"
-    _print_measure(_measure_of(h, k), pair.correlation, words)
-    print(f"{'p-value':<12} {pvalue_as_text(pair.pvalue)}   of independence {words}")
-    for name, value in (("|Spearman|", pair.spearman), ("|Pearson|", pair.pearson)):
-        if not np.isnan(value):
-            _print_measure(name, value, words)
-    print()
     _print_remarks(result, names)
+    if fit is not None:
+        _print_transformations(fit, names, result)
+        print(f"\n{drawn}")
 
 
-def _measure_of(h: int | None, k: int | None) -> str:
-    return "HGR" if h is None and k is None else f"HGR-KB({h or 5}, {k or 5})"
-
-
-def _scan_of(frame: Frame, names: Sequence[str], options: ScanOptions) -> Scan:
-    """Scan some columns; raise for one that is left out, or a pair without a value."""
+def _scan_columns(frame: Frame, names: Sequence[str], options: ScanOptions) -> Scan:
+    """Scan columns, the pair first; raise for one that is left out, or a pair without a value."""
     named = (*names, *options.row_columns)
     if len(set(named)) < len(named):
         raise TableError(
@@ -180,7 +110,7 @@ def _scan_of(frame: Frame, names: Sequence[str], options: ScanOptions) -> Scan:
         )
     try:
         result = scan(
-            _columns_of(frame, named),
+            dataclasses.replace(frame, columns={name: frame.column(name) for name in named}),
             h=options.h,
             k=options.k,
             given=list(options.given) or None,
@@ -198,10 +128,19 @@ def _scan_of(frame: Frame, names: Sequence[str], options: ScanOptions) -> Scan:
     return result
 
 
+def _present_values(result: Scan, names: Sequence[str]) -> tuple[Floats, Floats]:
+    """Return the values of two columns, or codes of levels, in the rows that have both."""
+    a, b = (result.values(name) for name in names)
+    present = np.isfinite(a) & np.isfinite(b)
+    return a[present], b[present]
+
+
+def _print_measure(name: str, value: float, remark: str = "") -> None:
+    print(f"{name:<12} {value:.4f}" + (f"   {remark}" if remark else ""))
+
+
 def _print_remarks(result: Scan, names: tuple[str, str]) -> None:
-    """Print further modes, the most influential row, conditional means, and remarks."""
-    if names not in result:
-        return
+    """Print further modes, the most influential row, remarks, and conditional means."""
     pair = result[names]
     examined = ExaminedPair.of(result, names, pair.correlation)
     if examined is None:
@@ -219,9 +158,8 @@ def _print_remarks(result: Scan, names: tuple[str, str]) -> None:
     for remark in found:
         print(f"remark: {printable(remark.text)}" + (" (explains it)" if remark.explains else ""))
     if not result.settings["given"]:
-        for (a, x), (b, y) in itertools.permutations(
-            zip(names, examined.pair.columns, strict=True)
-        ):
+        columns = zip(names, examined.pair.columns, strict=True)
+        for (a, x), (b, y) in itertools.permutations(columns):
             if result.category(b) is None:
                 _print_means(a, x, b, y, result.category(a))
     print()
@@ -242,102 +180,41 @@ def _print_means(a: str, x: Floats, b: str, y: Floats, category: Category | None
         print(f"  {y[inside].mean():>10.4g} +- {error:.2g}  {printable(label)}")
 
 
-def _fit_columns(a: Floats, b: Floats, h: int | None, k: int | None) -> HGRFit | KBFit:
-    """Fit HGR, or HGR-KB where a degree is asked for."""
-    if h is None and k is None:
-        return hgr_fit(a, b)
-    return kb_fit(a, b, h or 5, k or 5)
-
-
-def _print_measure(name: str, value: float, remark: str = "") -> None:
-    print(f"{name:<12} {value:.4f}" + (f"   {remark}" if remark else ""))
-
-
-def _print_pvalue(pvalue: float, law: str) -> None:
-    print(f"{'p-value':<12} {pvalue_as_text(pvalue)}   of independence, {law}")
-
-
-def _report_categories(
-    frame: Frame, names: tuple[str, str], options: ScanOptions, folder: Path
-) -> None:
-    """Report a pair with a category, as `report_pair` does."""
-    h, k = options.h, options.k
-    result = _scan_of(frame, names, options)
-    rows = int(result.n_obs[0, 1])
-    _check_rows_of(frame, names, rows, "value")
-    fit = result.fit(*names)
-    a, b = (result.values(name) for name in names)
-    present = np.isfinite(a) & np.isfinite(b)
-    a, b = a[present], b[present]
-    drawn = _save_fit(fit, a, b, names, folder)
-    _print_heading(frame, names, rows, result.notes)
-    interval = "95% interval {:.3f} to {:.3f}".format(*result.interval(*names))
-    is_hgr = result.settings["measure"] == "hgr" and "nan" not in interval
-    _print_measure(_measure_of(h, k), result.correlation[0, 1], interval if is_hgr else "")
-    _print_pvalue(result.pvalue[0, 1], law_in_words(result.settings))
-    print()
-    _print_remarks(result, names)
+def _print_transformations(fit: HGRFit | KBFit, names: tuple[str, str], result: Scan) -> None:
+    """Print the polynomials f and g of two columns of numbers, else values of both."""
+    columns = _present_values(result, names)
     categories = [result.category(name) for name in names]
-    _print_values(fit, names, (a, b), categories)
-    print(f"\n{drawn}")
-
-
-def _check_rows_of(
-    frame: Frame, names: Sequence[str], rows: int, value: str, least: int = 2
-) -> None:
-    """Raise for too few usable rows."""
-    if rows < least:
-        raise TableError(
-            f"{frame.source} has {rows} row(s) with a {value} in both {names[0]!r} and"
-            f" {names[1]!r}; at least {least} are needed"
-        )
-
-
-def _print_heading(frame: Frame, names: Sequence[str], rows: int, notes: Mapping[str, str]) -> None:
-    """Print the names, the number of usable rows and the notes."""
-    dropped = frame.rows - rows
-    left_out = f", {dropped} with a missing or infinite value left out" if dropped else ""
-    print(f"{printable(names[0])} and {printable(names[1])}: {rows} rows{left_out}")
-    print_messages("note", notes)
-    print()
-
-
-def _print_transformations(fit: HGRFit | KBFit, names: Sequence[str], a: Floats, b: Floats) -> None:
+    of_numbers = categories == [None, None]
+    if not (of_numbers and isinstance(fit, KBFit)):
+        for letter, name, column, category in zip("fg", names, columns, categories, strict=True):
+            transform = fit.f if letter == "f" else fit.g
+            points, labels = _points_of(column, category)
+            print(f"{letter} of {printable(name)}:")
+            heights = np.asarray(transform(points))
+            for label, height in zip(labels[:LEVELS_LISTED], heights, strict=False):
+                print(f"  {height:>7.3f}  {label}")
+            if len(labels) > LEVELS_LISTED:
+                print(f"  ... and {len(labels) - LEVELS_LISTED:,} other levels")
     degrees = np.asarray(fit.degrees)
-    if isinstance(fit, HGRFit):
-        _print_values(fit, names, (a, b), (None, None))
+    if of_numbers and isinstance(fit, HGRFit):
         print(f"functions of ranks: {degrees[0]} and {degrees[1]}")
-        return
-    print(f"f = {fit.f.formula('a')}\n    with a = {names[0]}")
-    print(f"g = {fit.g.formula('b')}\n    with b = {names[1]}")
-    print(f"effective degrees: {degrees[0]} and {degrees[1]}")
-    if int(fit.status) == Status.ONE_ROW:
-        row = int(fit.influential_row)
-        print(
-            f"one row alone, {names[0]} {a[row]:g} and {names[1]} {b[row]:g}, makes up"
-            f" {float(fit.leverage):.0%} of the correlation: look at the picture"
-        )
+    elif of_numbers and isinstance(fit, KBFit):
+        print(f"f = {fit.f.formula('a')}\n    with a = {printable(names[0])}")
+        print(f"g = {fit.g.formula('b')}\n    with b = {printable(names[1])}")
+        print(f"effective degrees: {degrees[0]} and {degrees[1]}")
+        if int(fit.status) == Status.ONE_ROW:
+            row, (a, b) = int(fit.influential_row), columns
+            print(
+                f"one row alone, {printable(names[0])} {a[row]:g} and {printable(names[1])}"
+                f" {b[row]:g}, makes up {float(fit.leverage):.0%} of the correlation: look at the"
+                " picture"
+            )
 
 
-def _print_values(
-    fit: HGRFit | KBFit,
-    names: Sequence[str],
-    columns: Sequence[Floats],
-    categories: Sequence[Category | None],
-) -> None:
-    """Print values of both transformations: at quantiles of a number, and at levels."""
-    for letter, transform, name, column, category in zip(
-        "fg", (fit.f, fit.g), names, columns, categories, strict=True
-    ):
-        if category is None:
-            points = np.unique(np.quantile(column, (0, 0.1, 0.25, 0.5, 0.75, 0.9, 1)))
-            labels = [f"{x:.4g}" for x in points]
-        else:
-            points = np.unique(column)
-            labels = [printable(category.levels[int(level)]) for level in points]
-        print(f"{letter} of {printable(name)}:")
-        heights = np.asarray(transform(points))
-        for label, height in zip(labels[:LEVELS_LISTED], heights, strict=False):
-            print(f"  {height:>7.3f}  {label}")
-        if len(labels) > LEVELS_LISTED:
-            print(f"  ... and {len(labels) - LEVELS_LISTED:,} other levels")
+def _points_of(column: Floats, category: Category | None) -> tuple[Floats, list[str]]:
+    """Return the values at which a function is printed, quantiles or levels, and their names."""
+    if category is None:
+        points = np.unique(np.quantile(column, (0, 0.1, 0.25, 0.5, 0.75, 0.9, 1)))
+        return points, [f"{x:.4g}" for x in points]
+    points = np.unique(column)
+    return points, [printable(category.levels[int(level)]) for level in points]

@@ -8,21 +8,18 @@ errors, of harms, or of attributes that were not measured.
 Modules, each of which imports from those above it:
 
 - `statistics`: dependences; `penalties`: their thresholds, and the multipliers that weigh them
-- `columns`: what the columns of inputs mean: numbers, dates, levels, missing values
-- `data`: match rows by their labels, find attributes, cross, split and encode rows
-- `networks`: networks, tasks, the optimiser; `history`, `checkpoints`: records of a training
+- `data`: match rows by their labels, find attributes, split and encode rows
+- `networks`: networks, tasks, the optimiser; `history`: the record of a training
 - `training`: the compiled steps and `FairTrainer`
 - `bounds`: upper limits of a dependence in the population; `certificate`: the statements they
   make, and the search for a model that has one
 - `report`: score and dependence of a model
-- `cards`, `tradeoffs`: a model's description, and models of several kinds at several thresholds
 - `estimators`, `postprocessor`: for scikit-learn (the extra ``cli``)
 """
 
 import importlib
 from typing import TYPE_CHECKING, Any
 
-from hgr_jax.fairness.cards import model_card
 from hgr_jax.fairness.certificate import (
     Candidate,
     Certificate,
@@ -30,18 +27,16 @@ from hgr_jax.fairness.certificate import (
     certify,
     fit_certified,
 )
-from hgr_jax.fairness.checkpoints import CheckpointError
 from hgr_jax.fairness.history import History
 from hgr_jax.fairness.networks import MLP, Task
 from hgr_jax.fairness.penalties import (
     DualState,
     LagrangianDual,
     Penalty,
-    PenaltyState,
     excess,
     within,
 )
-from hgr_jax.fairness.report import FairnessReport, demographic_parity_hgr, didi, report
+from hgr_jax.fairness.report import demographic_parity_hgr, didi, report
 from hgr_jax.fairness.statistics import (
     HGR,
     KB,
@@ -50,9 +45,7 @@ from hgr_jax.fairness.statistics import (
     Function,
     Neural,
     Statistic,
-    Total,
 )
-from hgr_jax.fairness.tradeoffs import Frontier, TradeOff, frontier
 from hgr_jax.fairness.training import FairTrainer, TrainingError
 from hgr_jax.inference.intervals import corrected
 
@@ -67,27 +60,21 @@ __all__ = [
     "SK",
     "Candidate",
     "Certificate",
-    "CheckpointError",
     "DemographicParity",
     "DualState",
     "FairMLPClassifier",
     "FairMLPRegressor",
     "FairPostprocessor",
     "FairTrainer",
-    "FairnessReport",
     "FairnessScorer",
-    "Frontier",
     "Function",
     "History",
     "LagrangianDual",
     "Neural",
     "NoSolutionFound",
     "Penalty",
-    "PenaltyState",
     "Statistic",
     "Task",
-    "Total",
-    "TradeOff",
     "TrainingError",
     "certify",
     "corrected",
@@ -95,8 +82,6 @@ __all__ = [
     "didi",
     "excess",
     "fit_certified",
-    "frontier",
-    "model_card",
     "report",
     "within",
 ]

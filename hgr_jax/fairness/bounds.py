@@ -126,6 +126,7 @@ class Bound:
       measure: name of what is bounded.
       reason: why the rows give no limit, or empty; the limit is then ``largest``.
       largest: the largest value that there can be: infinity for a difference of unbounded numbers.
+      coarse: whether the measure is of groups of values, and less than what was asked.
     """
 
     limit: float
@@ -135,6 +136,7 @@ class Bound:
     measure: str
     reason: str = ""
     largest: float = 1.0
+    coarse: bool = False
 
     def refused(self, reason: str) -> Bound:
         """Return the bound without a limit, with the reason."""
@@ -393,8 +395,9 @@ def mean_limit(values: Floats, error: float) -> float:
 def _finite_correlation(statistic: Statistic, sample: Observations, level: float) -> Bound:
     """Return the bound of HGR of groups of ranks; of HGR-KB and HGR-SK only of few values."""
     pairs, measure = _kernels(statistic, sample)
+    coarse = False
     if isinstance(statistic, HGR):
-        groups, measure = _rank_groups(sample)
+        groups, measure, coarse = _rank_groups(sample)
     else:
         z = sample.codes if sample.z.ndim == 2 else sample.z
         groups = [np.unique(values, return_inverse=True)[1] for values in (z, sample.prediction)]
@@ -413,24 +416,34 @@ def _finite_correlation(statistic: Statistic, sample: Observations, level: float
     np.add.at(table, tuple(groups), 1)
     value, limit = table_limit(table, level)
     functions = max(table.shape[0] - 1, 1), max(table.shape[1] - 1, 1)
-    bound = Bound(limit, value, 0.0, functions, measure.format(*functions))
+    bound = Bound(limit, value, 0.0, functions, measure.format(*functions), coarse=coarse)
     if limit >= 1:
         return bound.refused("too few rows in the smallest group for a bound below 1")
     return bound
 
 
-def _rank_groups(sample: Observations) -> tuple[list[Codes], str]:
-    """Return the groups of both variables of the rows beside the reference, and HGR's name."""
+def _rank_groups(sample: Observations) -> tuple[list[Codes], str, bool]:
+    """Return the groups of both variables, HGR's name, and whether values share a group.
+
+    Few values are groups of their own.  The groups of others end where those of the reference do,
+    which are then left out.
+    """
     reference, others = reference_rows(len(sample.prediction))
     most = int(np.clip(np.sqrt(len(sample.prediction) / ROWS_PER_CELL), 2, MOST_GROUPS))
-    category = sample.z.ndim == 2
-    z, prediction = sample.z, sample.prediction
-    of_z = sample.codes if category else in_groups(z, z[reference], most)
-    of_prediction = in_groups(prediction, prediction[reference], most)
-    both = [np.unique(group, return_inverse=True)[1] for group in (of_z, of_prediction)]
-    sizes = [int(group.max()) + 1 for group in both]
-    kind = "levels" if category else "groups"
-    return [group[others] for group in both], f"HGR({sizes[0]} {kind}, {sizes[1]} groups)"
+    groups, kinds, coarse = [], [], False
+    both: tuple[NDArray[Any], ...] = (sample.z, sample.prediction)
+    if sample.z.ndim == 2:
+        both = (sample.codes, sample.prediction)
+    for values in both:
+        distinct = len(np.unique(values))
+        kind = "levels" if values.dtype.kind == "i" else "values"
+        if kind == "values" and distinct > MOST_GROUPS:
+            values, kind, coarse = in_groups(values, values[reference], most), "groups", True
+        codes = np.unique(values, return_inverse=True)[1]
+        groups.append(codes)
+        kinds.append(f"{int(codes.max()) + 1} {kind}")
+    used = others if coarse else np.arange(len(sample.prediction))
+    return [group[used] for group in groups], f"HGR({', '.join(kinds)})", coarse
 
 
 def reference_rows(rows: int) -> tuple[Codes, Codes]:

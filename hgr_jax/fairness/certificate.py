@@ -11,7 +11,7 @@ import dataclasses
 import functools
 import warnings
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from typing import TYPE_CHECKING, Any, NamedTuple, Self, TypeVar
+from typing import Any, NamedTuple, Self, TypeVar
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -19,17 +19,19 @@ from numpy.typing import ArrayLike, NDArray
 from hgr_jax._checks import check_choice, check_count, check_indexes, check_level
 from hgr_jax._optional import require
 from hgr_jax._progress import progress_bar
-from hgr_jax._texts import html_table
 from hgr_jax.fairness import bounds
-from hgr_jax.fairness.data import Encoding, Protected, TrainingData, check_varies, numbers
+from hgr_jax.fairness.data import (
+    Encoding,
+    Protected,
+    TrainingData,
+    check_varies,
+    numbers,
+)
 from hgr_jax.fairness.penalties import UNNAMED, Penalty, as_penalties
 from hgr_jax.fairness.statistics import HGR, DemographicParity, Statistic
 from hgr_jax.fairness.training import FairTrainer
 from hgr_jax.inference.intervals import corrected_on_host
 from hgr_jax.tables.levels import encode_numbers, encode_texts
-
-if TYPE_CHECKING:
-    from matplotlib.figure import Figure
 
 Model = TypeVar("Model")
 
@@ -61,7 +63,7 @@ MIN_CANDIDATE_STEPS = 5
 """Fewest training steps between two candidates."""
 
 WARM_UP_SHARE = 0.25
-"""Share of the threshold below which HGR-KB of the training rows must fall before candidates."""
+"""Share of the threshold below which the training rows must fall before candidates."""
 
 
 @dataclasses.dataclass(frozen=True)
@@ -107,6 +109,8 @@ class Certificate:
       worst: the column of predictions, or the group of y, that has the largest bound, or empty.
       given: the groups of y within which the dependence is bounded, or empty.
       groups: number of groups of rows that belong together; None if every row is its own.
+      coarse: whether the measure is one of groups of values, which is less than what was asked: the
+        certificate then never holds.
     """
 
     threshold: float
@@ -125,46 +129,20 @@ class Certificate:
     worst: str = ""
     given: tuple[str, ...] = ()
     groups: int | None = None
+    coarse: bool = False
 
     @property
     def holds(self) -> bool:
-        """Whether there is a bound, and it is at most the threshold."""
-        return not self.reason and self.bound <= self.threshold
+        """Whether there is a bound of what was asked, and it is at most the threshold."""
+        return not self.reason and not self.coarse and self.bound <= self.threshold
 
-    def plot(self) -> Figure:
-        """Draw value and bound of all candidates beside the threshold.
+    def to_frame(self) -> Any:
+        """Return the candidates as a pandas data frame, one row each.
 
         Raises:
-          ImportError: without matplotlib, naming the command that installs it.
-          ValueError: of one model, without candidates.
+          ImportError: without pandas, naming the command that installs it.
         """
-        from hgr_jax.plotting import literal
-
-        if not self.candidates:
-            raise ValueError("the certificate is of one model: there are no candidates to draw.")
-        drawing = require("matplotlib.figure")
-        figure: Figure = drawing.Figure(figsize=(6, 3.6), layout="constrained")
-        axes = figure.subplots()
-        settings, steps, values, bounds, accepted = np.array(
-            [dataclasses.astuple(candidate) for candidate in self.candidates]
-        ).T
-        axes.plot(settings, bounds, "-", color="C0", label="bound")
-        axes.plot(settings, values, "--", color="C0", label="value")
-        for chosen, style, label in (
-            (accepted == 1, "C0o", "accepted"),
-            (accepted == 0, "C3x", "not accepted"),
-        ):
-            if chosen.any():
-                axes.plot(settings[chosen], bounds[chosen], style, label=label)
-        axes.axhline(self.threshold, color="black", linewidth=0.8, linestyle=":", label="threshold")
-        axes.set(
-            title=f"{self.measure} of {literal(self.name)} on {self.rows:,} rows held back",
-            xlabel="threshold in training" if steps.any() else "strength of the transport",
-            ylabel=self.family,
-            ylim=(0, 1),
-        )
-        axes.legend(fontsize=8)
-        return figure
+        return require("pandas").DataFrame(map(dataclasses.asdict, self.candidates))
 
     def __str__(self) -> str:
         compared = "at most" if self.holds else "not known to be at most"
@@ -173,14 +151,6 @@ class Certificate:
             accepted = sum(candidate.accepted for candidate in self.candidates)
             text += f"; candidates tried: {len(self.candidates)}, accepted: {accepted}"
         return f"{text}; {PROMISE} = {1 - self.level:.4g}, if {self.supposes}"
-
-    @property
-    def bound_in_words(self) -> str:
-        """The statement without the threshold."""
-        return (
-            f"{self._subject}: {self._origin}; P(the bound is below the value in the population)"
-            f" <= 1 - level = {1 - self.level:.4g}, if {self.supposes}"
-        )
 
     @property
     def _subject(self) -> str:
@@ -213,6 +183,8 @@ class Certificate:
         """The bound and its origin, for texts."""
         where = f" for {self.worst}" if self.worst else ""
         because = f"; {self.reason}" if self.reason else ""
+        if self.coarse:
+            because += f"; {self.measure} is at most {self.family}, so this bounds no {self.family}"
         return (
             f"upper bound {self.bound:.3f}{where}, from {self.value:.3f} on {self.rows:,} rows held"
             f" back{because}"
@@ -220,19 +192,6 @@ class Certificate:
 
     def __repr__(self) -> str:
         return f"Certificate: {self}"
-
-    def _repr_html_(self) -> str:
-        """Return the candidates as a small table, for notebooks."""
-        rows = [
-            [f"{c.setting:.3f}", f"{c.steps:,}", f"{c.value:.3f}", f"{c.bound:.3f}"]
-            for c in self.candidates
-        ]
-        return html_table(str(self), ("setting", "steps", "value", "bound"), rows)
-
-
-def percent(level: float) -> str:
-    """Return a level as a percentage, of as many digits as it has."""
-    return f"{100 * level:.6g}%"
 
 
 class NoSolutionFound(RuntimeError):  # noqa: N818
@@ -256,7 +215,7 @@ class NoSolutionFound(RuntimeError):  # noqa: N818
             )
         super().__init__(
             f"no model was found whose {certificate.family} is at most {certificate.threshold:g}"
-            f" at level {percent(certificate.level)} (the safest one: {certificate._origin});"
+            f" at level {100 * certificate.level:.6g}% (the safest one: {certificate._origin});"
             f" {remedy}."
         )
 
@@ -292,8 +251,8 @@ def certify(
 
     Args:
       prediction: ``(n,)``, or ``(n, columns)``.
-      protected: the attribute ``(n,)``, numbers or text, or one-hot ``(n, c)``; or several by name,
-        a mapping or a frame.  Rows of pandas objects are matched by their labels.
+      protected: the attribute ``(n,)``, numbers or text, or one-hot ``(n, c)``; or a frame of
+        several.  Rows of pandas objects are matched by their labels.
       penalty: a threshold in (0, 1], of HGR-KB(5, 5); a `Penalty`; or a list of them, to choose
         among measures after looking.  A penalty of `SK`, `HGR` (of ranks; 5 functions each) and
         `DemographicParity` is bounded in its own measure, of any other statistic in HGR-KB.
@@ -305,8 +264,9 @@ def certify(
         standard errors are then those of groups, and "finite_sample" takes one row of each.
         Without it a warning tells of rows that look like copies, which make bounds too narrow.
       method: "asymptotic", for many rows, or "finite_sample": for any number of rows and any law.
-        It is wider, and is for `DemographicParity` of predictions from 0 to 1, for `HGR`, then of
-        groups of ranks (a tenth of the rows say where they end), and for HGR-KB of few values.
+        It is wider, and is for `DemographicParity` of predictions from 0 to 1, and for `HGR` and
+        HGR-KB of few values.  Of `HGR` of more than 6 values it bounds that of groups of ranks (a
+        tenth of the rows say where they end), which is less, so that no certificate holds.
 
     Returns:
       A `Certificate`; a tuple of them for several attributes or penalties.
@@ -337,7 +297,7 @@ def certify(
     check_level("level", level)
     y = np.array(y) if isinstance(y, list | tuple) else y
     name_of_y = name if isinstance(name := getattr(y, "name", None), str) else "y"
-    data = TrainingData.of(prediction, y, protected).complete("raise", {})
+    data = TrainingData.of(prediction, y, protected)
     penalties = _penalties_of(data, penalty)
     columns = numbers("prediction", data.x)
     if columns.ndim not in (1, 2) or 0 in columns.shape:
@@ -489,14 +449,14 @@ def _levels_of(statistic: Statistic, name: str, z: Any) -> tuple[Any, Sequence[s
 
 def check_certifiable(penalty: Penalty) -> None:
     """Raise unless a penalty has a bound: degrees, and groups of y that rows can be counted in."""
-    h, k = penalty.yardstick.kernels
+    kernels = penalty.statistic.kernels
     if penalty.given_polynomials:
         raise ValueError(
             "no valid bound is known given='polynomials': their regression errs too. Give"
             " given='classes', or a number of bins of y."
         )
-    if callable(h) or callable(k):
-        raise ValueError(f"a guarantee is of penalties with degrees h and k; got h={h!r}, k={k!r}.")
+    if any(map(callable, kernels)):
+        raise ValueError(f"a guarantee is of penalties with degrees h and k; got {kernels}.")
 
 
 def bounded(
@@ -539,6 +499,7 @@ def bounded(
         worst=where,
         given=tuple(held.group_names) if held.group is not None else (),
         groups=None if held.clusters is None else int(held.clusters.max()) + 1,
+        coarse=worst.coarse,
     )
 
 
@@ -616,8 +577,8 @@ def fit_certified(
 
     What is promised is P(a model is returned and breaks its threshold) <= 1 - level.
 
-    Training starts with a tenth of the threshold, until HGR-KB on the training rows is at most a
-    quarter of the threshold.  Then the threshold of the training rises to its full value; at
+    Training starts with a tenth of the threshold, until the measure on the training rows is at most
+    a quarter of the threshold.  Then the threshold of the training rises to its full value; at
     regular steps the model is a candidate, bounded on the rows held back as by `certify`.  The
     first candidate whose bound exceeds the threshold ends the training; the one before it is kept.
 
@@ -665,6 +626,29 @@ def fit_certified(
       True
     """
     check_level("level", level)
+    by_y = any(penalty.given is not None for penalty in trainer.penalties if penalty.penalised)
+    if not isinstance(held_out, tuple) or len(held_out) != 2 + by_y:
+        expected = "(x, protected, y) with given" if by_y else "(x, protected)"
+        raise ValueError(f"held_out must be {expected}, of rows that are not trained on.")
+    data = TrainingData.of(x, y, protected, given, sample_weight)
+    held = TrainingData.of(held_out[0], held_out[2] if by_y else None, held_out[1])
+    others = None
+    if constraint_rows is not None:
+        others = TrainingData.of(constraint_rows[0], None, constraint_rows[1])
+    return certify_training(trainer, data, held, level, steps, constraint=others, progress=progress)
+
+
+def certify_training(
+    trainer: FairTrainer,
+    data: TrainingData,
+    held: TrainingData,
+    level: float,
+    steps: int,
+    *,
+    constraint: TrainingData | None = None,
+    progress: bool = False,
+) -> tuple[Certificate, ...]:
+    """Train as `fit_certified` does, on rows in one order."""
     steps, penalties = check_count("steps", steps), trainer.penalties
     penalised = [penalty for penalty in penalties if penalty.penalised]
     if trainer.state is not None:
@@ -673,12 +657,7 @@ def fit_certified(
         raise ValueError("there is nothing to guarantee: the trainer has no penalty.")
     for penalty in penalties:
         check_certifiable(penalty)
-    by_y = any(penalty.given is not None for penalty in penalised)
-    if not isinstance(held_out, tuple) or len(held_out) != 2 + by_y:
-        expected = "(x, protected, y) with given" if by_y else "(x, protected)"
-        raise ValueError(f"held_out must be {expected}, of rows that are not trained on.")
-    test = TrainingData.of(held_out[0], held_out[2] if by_y else None, held_out[1])
-    attributes = test.attributes_of(penalised)
+    attributes = held.attributes_of(penalised)
     for name, z in attributes.items():
         check_varies(name, z, "rows held back")
     count = max(1, min(MAX_CANDIDATES, steps // MIN_CANDIDATE_STEPS))
@@ -692,9 +671,7 @@ def fit_certified(
             else penalty
             for penalty in penalties
         )
-        options: Any = {"constraint_rows": constraint_rows, "evaluate_every": steps}
-        options |= {"given": given, "sample_weight": sample_weight}
-        trainer.fit(x, y, protected, steps=end, **options)
+        trainer.train(data, None, constraint, end, steps)
 
     def candidates(advance: Callable[..., None]) -> Iterator[tuple[list[float], int, Any]]:
         end = 0
@@ -704,7 +681,7 @@ def fit_certified(
         for share in shares:
             end += interval
             train(share, end)
-            prediction = np.asarray(trainer.predict(x))
+            prediction = np.asarray(trainer.predict(data.x))
             if prediction.ndim == 1:
                 trainer.limits = float(prediction.min()), float(prediction.max())
             settings = [share * float(np.asarray(penalty.threshold)) for penalty in penalised]
@@ -712,12 +689,12 @@ def fit_certified(
             yield settings, end, (trainer.state, trainer.limits)
 
     def bounds(_: Any) -> list[Certificate]:
-        prediction = np.asarray(trainer.predict(test.x))
+        prediction = np.asarray(trainer.predict(held.x))
         return [
             bounded(
                 encoder.with_supported_degree(penalty),
                 encoder.encode(attributes[encoder.name]),
-                Held.of(prediction, encoder, test.y),
+                Held.of(prediction, encoder, held.given[1]),
                 1 - (1 - level) / len(penalised),
             )
             for penalty, encoder in zip(penalties, trainer.encoders, strict=True)
@@ -740,10 +717,10 @@ def fit_certified(
 
 
 def _is_ready(trainer: FairTrainer, share: float) -> bool:
-    """Return whether HGR-KB on the training rows is low enough for a first candidate."""
+    """Return whether the training rows are low enough for a first candidate."""
     limits, last = trainer.history.thresholds, trainer.history.last
     return bool(last) and all(
-        last[f"hgr_train_{name}"] <= WARM_UP_SHARE * limit / share
+        last[f"dependence_train_{name}"] <= WARM_UP_SHARE * limit / share
         for name, limit in limits.items()
         if limit is not None
     )

@@ -5,7 +5,7 @@ from __future__ import annotations
 import dataclasses
 import itertools
 import warnings
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple, Self
 
 import jax
@@ -20,21 +20,13 @@ from hgr_jax._checks import check_fraction
 from hgr_jax._forks import refuse_forked
 from hgr_jax._optional import require
 from hgr_jax._texts import first_names, near_matches
-from hgr_jax.fairness.columns import Inputs, Masks, column_names
 from hgr_jax.fairness.penalties import UNNAMED, Penalty, check_distinct_penalties
 from hgr_jax.fairness.statistics import NAMED_STATISTICS, name_of
 from hgr_jax.tables.columns import is_null, read_variable
-from hgr_jax.tables.levels import (
-    OTHER,
-    Category,
-    encode_by_levels,
-    encode_texts,
-    object_array,
-)
-from hgr_jax.tables.texts import MISSING_LEVEL
+from hgr_jax.tables.levels import OTHER, Category, encode_by_levels, encode_texts, object_array
 
 Protected = Any
-"""An array, Series, frame or mapping of attributes; or names or positions of columns of X."""
+"""An array, Series or frame of attributes; or names of columns of X, a data frame."""
 
 ADVICE = "drop these rows, or fill them in."
 
@@ -47,9 +39,6 @@ MIN_GROUP_ROWS = 10
 MAX_GROUP_VALUES = 10
 """Largest number of distinct numbers that are groups as they are, not cut at quantiles."""
 
-GROUP_BINS = 4
-"""Number of bins of a number with more values, where it is crossed with others."""
-
 GIVEN_BINS = 5
 """Number of bins of a number that is given."""
 
@@ -58,17 +47,17 @@ GIVEN_BINS = 5
 class TrainingData:
     """Rows of inputs or predictions x, targets y (or None) and attributes z, in one order.
 
-    Attributes are ``(n,)`` (numbers, or texts with None where missing) or one-hot ``(n, c)``.
-    ``by_name``, each penalty has the attribute of its name; else all penalties share one.
-    ``given`` has the variable ``(n,)`` that dependence is conditional on, by its name; empty for y.
-    ``weights (n,)`` are observation weights, or None.
+    Attributes are ``(n,)`` (numbers or texts) or one-hot ``(n, c)``.  ``by_name``, each penalty has
+    the attribute of its name; else all penalties share one.  ``condition`` is the name and values
+    of what dependence is conditional on; None for y.  ``weights (n,)`` are observation weights, or
+    None.
     """
 
     x: Any
     y: Any
     z: Mapping[str, NDArray[Any]]
     by_name: bool = False
-    given: Mapping[str, NDArray[Any]] = dataclasses.field(default_factory=dict)
+    condition: tuple[str, NDArray[Any]] | None = None
     weights: NDArray[np.float64] | None = None
 
     @classmethod
@@ -82,99 +71,47 @@ class TrainingData:
     ) -> Self:
         """Match the rows of inputs, targets and attributes, pandas objects by their labels.
 
-        ``protected`` is ``(n,)``, or one-hot ``(n, c)``; a mapping, or a frame of several columns,
-        of attributes by name; or names or positions (names first) of one or several columns of x.
-        ``given`` is the like, or "target" or None for y; combinations of several columns count.
-        Rows whose ``sample_weight`` is 0 are left out.
+        ``protected`` is ``(n,)``, or one-hot ``(n, c)``; a frame of several columns, attributes by
+        name; or the name, or names, of columns of x.  ``given`` is ``(n,)``, the name of a column
+        of x, or "target" or None for y.  Rows whose ``sample_weight`` is 0 are left out.  Raises
+        for missing values of attributes.
         """
         attributes, by_name = _attributes(x, protected)
         conditions: dict[str, Any] = {}
         if not (given is None or (isinstance(given, str) and given == TARGET)):
             conditions, _ = _attributes(x, given, "given")
+            if len(conditions) > 1:
+                raise ValueError("given must be one variable: combine columns, as df.a + df.b.")
         weighted = {} if sample_weight is None else {"sample_weight": sample_weight}
         x, y, *columns = in_one_order({"X": x, "y": y}, attributes, conditions, weighted)
         first = y if x is None else x
-        rows = tuple(first.shape if hasattr(first, "shape") else np.asarray(first).shape)[:1]
-        named = dict(zip([*attributes, *(f"given {n}" for n in conditions)], columns, strict=False))
-        named = {name: _as_column(name, column, *rows) for name, column in named.items()}
-        z = {name: named[name] for name in attributes}
+        rows = (first.shape if hasattr(first, "shape") else np.asarray(first).shape)[0]
+        names = [*attributes, *conditions]
+        arrays = [_as_column(n, column, rows) for n, column in zip(names, columns, strict=False)]
+        z = dict(zip(attributes, arrays, strict=False))
         for name, values in z.items():
             _check_not_target(name, values, y)
-        condition = {name: named[f"given {name}"] for name in conditions}
-        weights = None if sample_weight is None else _as_weights(columns[-1], *rows)
-        data = cls(x, y, z, by_name, condition, weights)._with_one_condition()
+        condition = (names[-1], arrays[-1]) if conditions else None
+        weights = None if sample_weight is None else _as_weights(columns[-1], rows)
+        data = cls(x, y, z, by_name, condition, weights)
         return data if weights is None or weights.all() else data.take(np.flatnonzero(weights))
 
     def take(self, rows: NDArray[np.intp]) -> Self:
         """Return the rows at these positions."""
-        safe = require("sklearn.utils")._safe_indexing
 
         def taken(values: Any) -> Any:
-            return None if values is None else safe(values, rows)
+            if values is None or isinstance(values, np.ndarray):
+                return None if values is None else values[rows]
+            return require("sklearn.utils")._safe_indexing(values, rows)
 
         return dataclasses.replace(
             self,
             x=taken(self.x),
             y=taken(self.y),
             z={name: values[rows] for name, values in self.z.items()},
-            given={name: values[rows] for name, values in self.given.items()},
+            condition=self.condition and (self.condition[0], self.condition[1][rows]),
             weights=taken(self.weights),
         )
-
-    def complete(self, missing: str, lacking: Masks) -> Self:
-        """Return the rows without a missing value; ``lacking`` says where those of x are missing.
-
-        With ``missing="level"`` a missing text of an attribute is a level of its own; with
-        ``"raise"`` a missing value is an error, else a warning says how many rows are left out.
-        """
-        if missing == "level":
-            self = self.with_missing_levels()
-        others = {**self.given, **self.z, "y": self.y, "sample_weight": self.weights}
-        masks = {f"column {name!r} of X": mask for name, mask in lacking.items()}
-        masks |= {name: _are_missing(v) for name, v in others.items() if v is not None}
-        counts = {name: int(mask.sum()) for name, mask in masks.items() if mask.any()}
-        if not counts:
-            return self
-        if missing == "raise":
-            name, count = next(iter(counts.items()))
-            raise ValueError(
-                f"{name} has {count} missing value(s), the first in row"
-                f" {int(masks[name].argmax())}: drop these rows, fill them in, or train with"
-                " missing='drop' or 'level'."
-            )
-        left_out = np.any([masks[name] for name in counts], axis=0)
-        if left_out.all():
-            raise ValueError(f"every row has a missing value: {_counts_as_text(counts)}.")
-        warnings.warn(
-            f"{int(left_out.sum()):,} of {len(left_out):,} rows have a missing value and are left"
-            f" out: {_counts_as_text(counts)}",
-            UserWarning,
-            stacklevel=3,
-        )
-        return self.take(np.flatnonzero(~left_out))._with_one_condition()
-
-    @classmethod
-    def complete_inputs(cls, inputs: Inputs, x: Any) -> NDArray[np.float64]:
-        """Return a data frame as inputs; raise for missing values."""
-        encoded, lacking = inputs.encode(x)
-        cls(encoded, None, {}).complete("raise", lacking)
-        return encoded
-
-    def with_missing_levels(self) -> Self:
-        """Return the data with a level in place of the missing texts of attributes."""
-        z = {
-            name: np.where(_are_missing(values), MISSING_LEVEL, values)
-            if _is_text(values)
-            else values
-            for name, values in self.z.items()
-        }
-        return dataclasses.replace(self, z=z)
-
-    def _with_one_condition(self) -> Self:
-        """Return the data with several given columns crossed, once none has missing values."""
-        if len(self.given) < 2 or any(_are_missing(v).any() for v in self.given.values()):
-            return self
-        return dataclasses.replace(self, given=Crossing.learn(self.given)(self.given))
 
     def with_pooled_levels(self) -> Self:
         """Return the data with levels of fewer than `MIN_GROUP_ROWS` rows pooled, and a warning.
@@ -185,23 +122,6 @@ class TrainingData:
         pooled = {name: pool_small_levels(name, values) for name, values in self.z.items()}
         return dataclasses.replace(self, z=pooled)
 
-    def crossed(self) -> Self:
-        """Return the data with one attribute, the combinations of all of them, see `Crossing`.
-
-        Combinations of fewer than `MIN_GROUP_ROWS` rows are pooled, if need be with the next
-        smallest, and a warning names them.
-        """
-        if len(self.z) < 2:
-            raise ValueError(
-                "intersections need several attributes: protected=['sex', 'race'], or a frame or"
-                f" mapping of several columns; got {', '.join(map(repr, self.z)) or 'none'}."
-            )
-        z = {
-            name: pool_small_levels(name, values, combinations=True)
-            for name, values in Crossing.learn(self.z)(self.z).items()
-        }
-        return dataclasses.replace(self, z=z, by_name=False)
-
     def split(self, share_name: str, share: Any, seed: int, *, by_class: bool) -> tuple[Self, Self]:
         """Split the rows at random; the second part gets a ``share`` (the option ``share_name``).
 
@@ -211,43 +131,36 @@ class TrainingData:
         share = check_fraction(share_name, share)
         if share in (0, 1):
             raise ValueError(f"{share_name} must be between 0 and 1; got {share!r}.")
-        rows = np.arange(len(self.y))
-        first, second = split_rows(rows, share, seed, self.y if by_class else None)
+        split = require("sklearn.model_selection").train_test_split
+        rows, labels = np.arange(len(self.y)), self.y if by_class else None
+        try:
+            first, second = split(rows, test_size=share, random_state=seed, stratify=labels)
+        except ValueError as error:
+            raise ValueError(
+                f"{len(rows)} rows cannot be split into parts with a share of {share:g} for the"
+                f" second: both need rows, of a classification of every class ({error})"
+            ) from error
         for values in self.z.values():
             if _is_text(values):
                 rare = ~np.isin(values[second].astype(str), values[first].astype(str))
                 first, second = np.concatenate([first, second[rare]]), second[~rare]
         return self.take(first), self.take(second)
 
-    def check_protected(self) -> None:
-        """Raise without any attribute."""
-        if not self.z:
-            raise ValueError("protected must be given: an attribute, or several.")
-
     @property
-    def condition(self) -> tuple[str, Any]:
+    def given(self) -> tuple[str, Any]:
         """The name and values of what dependence is conditional on: what is given, or y."""
-        if len(self.given) > 1:
-            self.complete("raise", {})
-        return next(iter(self.given.items()), ("y", self.y))
-
-    def single(self) -> tuple[str, NDArray[Any]]:
-        """Return the name and values of the only attribute."""
-        if len(self.z) != 1:
-            given = ", ".join(map(repr, self.z)) or "none"
-            raise ValueError(f"protected must be one attribute here; got {given}.")
-        return next(iter(self.z.items()))
+        return ("y", self.y) if self.condition is None else self.condition
 
     def attributes_of(self, penalties: Sequence[Penalty]) -> dict[str, NDArray[Any]]:
         """Return the attribute of each penalty, by the name of the penalty."""
+        if penalties and not self.z:
+            raise ValueError("protected must be given: the penalties need it.")
         if not self.by_name:
-            if penalties and not self.z:
-                raise ValueError("protected must be given: the penalties need it.")
-            return {penalty.name: self.single()[1] for penalty in penalties}
+            return {penalty.name: next(iter(self.z.values())) for penalty in penalties}
         absent = [penalty.name for penalty in penalties if penalty.name not in self.z]
         if absent:
             raise ValueError(
-                "protected must have an entry for each penalty's name; there is none for"
+                "protected must have a column for each penalty's name; there is none for"
                 f" {', '.join(map(repr, absent))} (it has {', '.join(map(repr, self.z))})."
             )
         return {penalty.name: self.z[penalty.name] for penalty in penalties}
@@ -261,7 +174,7 @@ class TrainingData:
         ``given``, penalties that do not say how to condition on it get a way.
         """
         if given is not None:
-            how = way_of_conditioning(self.condition[1])
+            how = way_of_conditioning(np.asarray(self.given[1]))
             penalties = tuple(
                 dataclasses.replace(p, given=how if p.given is None else p.given) for p in penalties
             )
@@ -277,43 +190,6 @@ class TrainingData:
         return check_distinct_penalties(penalties)
 
 
-@dataclasses.dataclass(frozen=True)
-class Crossing:
-    """The combinations of several attributes as levels of one: "f, black", "m, 30 to 45".
-
-    ``edges`` has the inner edges of the bins of numbers with many values; other attributes have
-    none.
-    """
-
-    edges: Mapping[str, NDArray[np.float64]]
-
-    @classmethod
-    def learn(cls, z: Mapping[str, NDArray[Any]]) -> Self:
-        """Learn the bins of numbers from attributes by name."""
-        edges = {}
-        for name, values in z.items():
-            if _is_text(values) or values.ndim == 2:
-                continue
-            values = numbers(name, values)
-            if len(np.unique(values)) > MAX_GROUP_VALUES:
-                edges[name] = _inner_edges(values, GROUP_BINS)
-        return cls(edges)
-
-    def __call__(self, z: Mapping[str, NDArray[Any]]) -> dict[str, NDArray[Any]]:
-        """Return the levels of rows as texts ``(n,)``, under the joined name."""
-        labels = []
-        for name, values in z.items():
-            if name in self.edges:
-                edges = self.edges[name]
-                names = bin_names(name, edges)
-                values = np.array(names)[np.searchsorted(edges, numbers(name, values), "right")]
-            elif values.ndim == 2:
-                values = values.argmax(axis=1)
-            labels.append(as_texts(name, values))
-        joined = [", ".join(parts) for parts in zip(*labels, strict=True)]
-        return {" x ".join(z): object_array(joined)}
-
-
 def bin_names(name: str, edges: NDArray[np.float64]) -> list[str]:
     """Return names of the bins between inner edges."""
     shown = [f"{edge:.4g}" for edge in edges]
@@ -325,22 +201,6 @@ def _inner_edges(values: NDArray[Any], bins: int) -> NDArray[np.float64]:
     """Return the inner edges of bins of about equal numbers of rows, none of them empty."""
     edges = np.unique(np.quantile(values, np.arange(1, bins) / bins))
     return np.asarray(edges[edges > values.min()], np.float64)
-
-
-def _counts_as_text(counts: Mapping[str, int]) -> str:
-    most = sorted(counts, key=lambda name: -counts[name])
-    return first_names([f"{name} ({counts[name]:,})" for name in most], 60)
-
-
-def _are_missing(values: Any) -> NDArray[np.bool_]:
-    """Return the rows with NaN or None."""
-    array = np.asarray(values)
-    missing = np.zeros(array.shape, bool)
-    if array.dtype.kind == "f":
-        missing = np.isnan(array)
-    elif array.dtype.kind == "O":
-        missing = np.array([is_null(value) for value in array.flat], bool).reshape(array.shape)
-    return np.asarray(missing.any(axis=1) if missing.ndim == 2 else missing)
 
 
 def _check_not_target(name: str, values: NDArray[Any], y: Any) -> None:
@@ -367,78 +227,55 @@ def _as_weights(values: Any, rows: int) -> NDArray[np.float64]:
     return weights
 
 
+def column_names(x: Any) -> list[Any]:
+    """Return the names of the columns of a data frame; none of anything else."""
+    return list(getattr(x, "columns", ()))
+
+
+def is_names(protected: Any, rows: int) -> bool:
+    """Return whether this is the name of a column, or a list of names, not of values of rows."""
+    if isinstance(protected, list | tuple):
+        return 0 < len(protected) != rows and all(isinstance(name, str) for name in protected)
+    return isinstance(protected, str)
+
+
 def _attributes(
     x: Any, protected: Protected, what: str = "protected"
 ) -> tuple[dict[str, Any], bool]:
     """Return the protected attributes by name, and whether a caller named them."""
     if protected is None:
         return {}, False
-    if is_name(protected):
-        return {str(protected): _column_of(x, protected, what)}, False
-    if are_names(x, protected):
-        repeated = [name for i, name in enumerate(protected) if name in protected[:i]]
-        if repeated:
-            raise ValueError(f"{what} names {repeated[0]!r} twice.")
-        return {str(name): _column_of(x, name, what) for name in protected}, True
-    texts = isinstance(protected, list | tuple) and all(isinstance(i, str) for i in protected)
-    if texts and len(np.shape(x)) == 1 and len(protected) != len(x):
-        raise ValueError(
-            f"{what} names columns, but there is no table here: pass their values,"
-            f" frame[{list(protected)!r}]."
-        )
     if isinstance(protected, Mapping):
-        check_distinct(what, protected)
-        return {str(name): values for name, values in protected.items()}, True
+        raise TypeError(
+            f"{what} must be an array or a data frame; got a mapping: pd.DataFrame(...)"
+        )
+    if is_names(protected, (*np.shape(x), 0)[0]):
+        names = [protected] if isinstance(protected, str) else list(protected)
+        if repeated := [name for i, name in enumerate(names) if name in names[:i]]:
+            raise ValueError(f"{what} names {repeated[0]!r} twice.")
+        return {name: _column_of(x, name, what) for name in names}, not isinstance(protected, str)
     columns = column_names(protected)
-    check_distinct(what, columns)
-    if len(columns) > 1 and not (_is_numeric(protected) and is_one_hot(np.asarray(protected))):
+    if len({str(name) for name in columns}) < len(columns):
+        raise ValueError(f"{what} has columns of one name; rename one of them.")
+    numeric = np.asarray(protected).dtype.kind in "fiub" if len(columns) > 1 else False
+    if len(columns) > 1 and not (numeric and is_one_hot(np.asarray(protected))):
         return {str(name): protected[name] for name in columns}, True
     name = columns[0] if len(columns) == 1 else getattr(protected, "name", None)
     if len(columns) == 1:
         protected = protected[columns[0]]
     named = isinstance(name, str | int | np.integer | tuple) and not isinstance(name, bool)
-    return {str(name) if named and name != "" else "z": protected}, False
+    return {str(name) if named and name != "" else UNNAMED: protected}, False
 
 
-def check_distinct(what: str, names: Iterable[Any]) -> None:
-    """Raise for names that are the same as text."""
-    texts = [str(name) for name in names]
-    if repeated := [text for i, text in enumerate(texts) if text in texts[:i]]:
-        raise ValueError(f"{what} has the name {repeated[0]!r} twice; rename a column.")
-
-
-def _is_numeric(table: Any) -> bool:
-    return np.asarray(table).dtype.kind in "fiub"
-
-
-def is_name(protected: Any) -> bool:
-    """Return whether this is the name or position of a column."""
-    return isinstance(protected, str | int | np.integer)
-
-
-def are_names(x: Any, protected: Any) -> bool:
-    """Return whether a list holds names or positions of columns, not values of rows."""
-    plain = isinstance(protected, list | tuple) and len(protected) > 0
-    if not plain or not all(map(is_name, protected)):
-        return False
-    rows, columns = (*np.shape(x), 0, 0)[:2]
-    return len(protected) != rows and len(protected) <= columns
-
-
-def _column_of(x: Any, name: Any, what: str) -> Any:
-    """Return the column of x of this name, or else at this position."""
+def _column_of(x: Any, name: str, what: str) -> Any:
+    """Return the column of a data frame of this name."""
     names = column_names(x)
     if name in names:
         return x[name]
-    if isinstance(name, str):
-        why = "names a column, but X has no column names; pass a data frame, or the values."
-        if names:
-            why = f"is not a column of X{near_matches(name, map(str, names))}"
-        raise ValueError(f"{what}={name!r} {why}")
-    columns = x if hasattr(x, "shape") else np.asarray(x)
-    if len(columns.shape) != 2 or not -columns.shape[1] <= name < columns.shape[1]:
-        raise ValueError(f"X of shape {tuple(columns.shape)} has no column {name}.")
-    return x[names[name]] if names else columns[:, name]
+    why = "names a column, but X has no column names; pass a data frame, or the values."
+    if names:
+        why = f"is not a column of X{near_matches(name, map(str, names))}"
+    raise ValueError(f"{what}={name!r} {why}")
 
 
 def in_one_order(*groups: Mapping[str, Any]) -> list[Any]:
@@ -481,22 +318,9 @@ def _as_column(name: str, values: Any, rows: int) -> NDArray[Any]:
         raise ValueError(
             f"{name} must have one value for each of the {rows} rows; got shape {array.shape}."
         )
+    if _is_text(array) and (missing := sum(is_null(value) for value in array.flat)):
+        raise ValueError(f"{name} has {missing} missing value(s); {ADVICE}")
     return array
-
-
-def split_rows(
-    rows: NDArray[np.intp], share: float, seed: int, labels: Any = None
-) -> tuple[NDArray[np.intp], NDArray[np.intp]]:
-    """Split positions of rows at random; the second part gets a ``share`` of each label."""
-    split = require("sklearn.model_selection").train_test_split
-    try:
-        first, second = split(rows, test_size=share, random_state=seed, stratify=labels)
-    except ValueError as error:
-        raise ValueError(
-            f"{len(rows)} rows cannot be split into parts with a share of {share:g} for the second:"
-            f" both need rows, of a classification of every class ({error})"
-        ) from error
-    return first, second
 
 
 @dataclasses.dataclass(frozen=True)
@@ -611,23 +435,15 @@ class Encoding:
             )
 
 
-def pool_small_levels(
-    name: str, values: NDArray[Any], *, combinations: bool = False
-) -> NDArray[Any]:
-    """Pool levels of fewer than `MIN_GROUP_ROWS` rows into one, and warn; raise if too few rows.
-
-    Rare ``combinations`` of several attributes are pooled with the next smallest instead: their
-    bins of numbers are not the caller's, who could not merge them.
-    """
+def pool_small_levels(name: str, values: NDArray[Any]) -> NDArray[Any]:
+    """Pool levels of fewer than `MIN_GROUP_ROWS` rows into one, and warn; raise if too few rows."""
     is_text = _is_text(values)
     codes = values.argmax(axis=1) if values.ndim == 2 else values
-    levels, counts = np.unique(codes[~_are_missing(codes)], return_counts=True)
+    levels, counts = np.unique(codes, return_counts=True)
     small = counts < MIN_GROUP_ROWS
     groups = is_text or values.ndim == 2 or len(levels) == 2
     if not groups or not small.any() or len(levels) < 2:
         return values
-    while combinations and counts[small].sum() < MIN_GROUP_ROWS and not small.all():
-        small[np.where(small, len(codes), counts).argmin()] = True
     sizes = zip(levels[small].tolist(), counts[small].tolist(), strict=True)
     named = first_names([f"{level!r} ({count})" for level, count in sizes], 40)
     if not is_text or counts[small].sum() < MIN_GROUP_ROWS:
@@ -758,8 +574,6 @@ def levels_of(name: str, values: NDArray[Any]) -> NDArray[Any]:
     """Return the level of every row of a categorical attribute, as text."""
     if values.ndim != 1:
         raise ValueError(f"{name} must have shape (n,) where it is text; got {values.shape}.")
-    if missing := int(_are_missing(values).sum()):
-        raise ValueError(f"{name} has {missing} missing value(s); {ADVICE}")
     return as_texts(name, values)
 
 
@@ -798,7 +612,7 @@ def make_rows(
         raise ValueError(
             f"x and y must have the same number of rows; got shapes {x.shape} and {y.shape}."
         )
-    name, condition = dataclasses.replace(data, y=y).condition
+    name, condition = dataclasses.replace(data, y=y).given
     z = list(data.attributes_of(penalties).values())
     if encoders is None:
         encoders = [
@@ -826,18 +640,15 @@ def make_rows(
 
 
 def make_constraint_rows(
-    given: Any, rows: Rows, penalties: Sequence[Penalty], encoders: Sequence[Encoding]
+    data: TrainingData, rows: Rows, penalties: Sequence[Penalty], encoders: Sequence[Encoding]
 ) -> Rows:
-    """Return rows ``(x, protected)`` without targets, for the penalties alone."""
-    if not isinstance(given, tuple) or len(given) != 2:
-        raise ValueError("constraint_rows must be (x, protected), of rows not trained on.")
+    """Return rows without targets, for the penalties alone."""
     for penalty in penalties:
-        if penalty.given is not None or penalty.memory > 1:
+        if penalty.given is not None:
             raise ValueError(
-                f"constraint_rows are for penalties without given and memory; {penalty.name!r} has"
-                f" given={penalty.given!r} and memory={penalty.memory}."
+                f"constraint_rows are for penalties without given; {penalty.name!r} has"
+                f" given={penalty.given!r}."
             )
-    data = TrainingData.of(given[0], None, given[1])
     data = dataclasses.replace(data, y=np.zeros(len(data.x)))
     made, _ = make_rows(data, penalties, encoders, rows.x.dtype)
     if made.x.shape[1] != rows.x.shape[1]:
@@ -856,9 +667,7 @@ def make_constraint_rows(
 def check_batch_size(
     penalties: Sequence[Penalty], encoders: Sequence[Encoding], rows: Rows, batch_size: int | None
 ) -> None:
-    """Raise if batches have too few rows for a penalty, or a penalty has memory without batches."""
-    if batch_size is None and any(penalty.memory > 1 for penalty in penalties):
-        raise ValueError("memory is for batches, but every step has all rows; leave it at 1.")
+    """Raise if batches have too few rows for a penalty."""
     n = rows.x.shape[0]
     for penalty, encoder, z, group in zip(penalties, encoders, rows.z, rows.group, strict=True):
         if not penalty.penalised:
@@ -867,10 +676,10 @@ def check_batch_size(
         if encoder.group_names:
             counts = np.bincount(np.asarray(group), minlength=encoder.groups)
             share, where = counts.min() / n, f" of {encoder.group_names[counts.argmin()]}"
-        expected = (n if batch_size is None else batch_size * penalty.memory) * share
+        expected = (n if batch_size is None else batch_size) * share
         if expected < least:
             raise ValueError(
                 f"{encoder.name}: a batch has about {expected:.0f} row(s){where}; with so few"
                 " the measure is 1 whatever the prediction, and constrains nothing. At least"
-                f" {least} are needed: take larger batches, more memory or lower degrees."
+                f" {least} are needed: take larger batches or lower degrees."
             )

@@ -20,20 +20,18 @@ from hgr_jax.measures.neural_network import linear_layers
 
 @dataclasses.dataclass(frozen=True)
 class Task:
-    """The task of a network: its loss, prediction and score.
+    """The task of a network: its loss and its prediction.
 
     Args:
       loss: ``(output, y) -> scalar``, minimised; with a keyword ``weights (n,)``, of mean 1, if it
-        is to be trained with ``sample_weight``.  The like of ``score``.
+        is to be trained with ``sample_weight``.
       prediction: ``output -> prediction``, ``(n,)`` or ``(n, columns)``, whose dependence on the
-        protected attribute is penalised, and which is scored.
-      score: ``(prediction, y) -> scalar``, higher is better.
+        protected attribute is penalised.
       check: ``(y, output shape)``, raises a ValueError for unsuitable targets; or None.
     """
 
     loss: Callable[..., Array]
     prediction: Callable[[Array], Array]
-    score: Callable[..., Array]
     check: Callable[[NDArray[Any], tuple[int, ...]], None] | None = None
 
 
@@ -47,15 +45,6 @@ def squared_error(output: Array, y: Array, weights: Array | None = None) -> Arra
     return _mean(square if square.ndim == 1 else jnp.mean(square, axis=1), weights)
 
 
-def r2(prediction: Array, y: Array, weights: Array | None = None) -> Array:
-    """Return the coefficient of determination R^2; 0 where y does not vary."""
-    w = jnp.ones((y.shape[0],), y.dtype) if weights is None else weights
-    center = (w @ y) / jnp.sum(w)
-    residual = jnp.sum(w @ jnp.square(y - prediction))
-    total = jnp.sum(w @ jnp.square(y - jnp.broadcast_to(center, y.shape)))
-    return jnp.where(total > 0, 1 - residual / jnp.where(total > 0, total, 1), 0)
-
-
 def log_loss(output: Array, y: Array, weights: Array | None = None) -> Array:
     """Return mean cross-entropy of logits ``(n,)`` (y in {0, 1}) or ``(n, classes)`` (labels)."""
     if output.ndim == 1:
@@ -67,23 +56,6 @@ def log_loss(output: Array, y: Array, weights: Array | None = None) -> Array:
 def probabilities(output: Array) -> Array:
     """Return probabilities of class 1 from logits ``(n,)``, or of each from ``(n, classes)``."""
     return jax.nn.sigmoid(output) if output.ndim == 1 else jax.nn.softmax(output)
-
-
-def auc_or_accuracy(prediction: Array, y: Array, weights: Array | None = None) -> Array:
-    """Return the area under the ROC curve of ``(n,)``, 0.5 where y has one class; or the accuracy
-    of ``(n, classes)``.
-    """
-    w = jnp.ones(y.shape[0], y.dtype) if weights is None else weights
-    if prediction.ndim == 2:
-        hits = jnp.argmax(prediction, axis=1) == y.astype(jnp.int32)
-        return _mean(hits.astype(y.dtype), weights)
-    order = jnp.argsort(prediction)
-    values, negative = prediction[order], (w * (1 - y))[order]
-    below = jnp.concatenate([jnp.zeros(1, y.dtype), jnp.cumsum(negative)])
-    ends = (below[jnp.searchsorted(values, prediction, side=side)] for side in ("left", "right"))
-    above = jnp.sum(w * y * sum(ends)) / 2
-    pairs = jnp.sum(w * y) * below[-1]
-    return jnp.where(pairs > 0, above / jnp.where(pairs > 0, pairs, 1), 0.5)
 
 
 def identity(output: Array) -> Array:
@@ -112,19 +84,9 @@ def check_labels(y: NDArray[Any], shape: tuple[int, ...]) -> None:
 
 
 TASKS = {
-    "squared_error": Task(squared_error, identity, r2, check_values),
-    "log_loss": Task(log_loss, probabilities, auc_or_accuracy, check_labels),
+    "squared_error": Task(squared_error, identity, check_values),
+    "log_loss": Task(log_loss, probabilities, check_labels),
 }
-
-
-@dataclasses.dataclass(frozen=True)
-class _NegativeLoss:
-    """The negative of a loss; equal for equal losses, as static arguments must be."""
-
-    function: Callable[..., Array]
-
-    def __call__(self, prediction: Array, y: Array, **weights: Array) -> Array:
-        return -self.function(prediction, y, **weights)
 
 
 def as_task(value: Any) -> Task:
@@ -134,7 +96,7 @@ def as_task(value: Any) -> Task:
     if isinstance(value, str) and value in TASKS:
         return TASKS[value]
     if callable(value):
-        return Task(value, identity, _NegativeLoss(value))
+        return Task(value, identity)
     names = ", ".join(repr(name) for name in TASKS)
     raise ValueError(
         f"task must be one of {names}, a Task, or a loss (output, y) -> scalar; got {value!r}."
@@ -142,15 +104,13 @@ def as_task(value: Any) -> Task:
 
 
 def check_takes_weights(task: Task) -> None:
-    """Raise unless loss and score of a task have a keyword ``weights``."""
-    loss = task.score.function if isinstance(task.score, _NegativeLoss) else task.loss
-    for name, function in (("loss", loss), ("score", task.score)):
-        parameters = inspect.signature(function).parameters.values()
-        if not any(p.name == "weights" or p.kind == p.VAR_KEYWORD for p in parameters):
-            raise ValueError(
-                f"sample_weight needs a {name} with a keyword, (output, y, weights=...) -> scalar;"
-                f" got {function!r}."
-            )
+    """Raise unless the loss of a task has a keyword ``weights``."""
+    parameters = inspect.signature(task.loss).parameters.values()
+    if not any(p.name == "weights" or p.kind == p.VAR_KEYWORD for p in parameters):
+        raise ValueError(
+            "sample_weight needs a loss with a keyword, (output, y, weights=...) -> scalar; got"
+            f" {task.loss!r}."
+        )
 
 
 ACTIVATIONS: dict[str, Callable[[Any], Any]] = {

@@ -5,7 +5,7 @@ from __future__ import annotations
 import dataclasses
 import functools
 from collections.abc import Callable
-from typing import Any, NamedTuple
+from typing import Any
 
 import jax
 import jax.numpy as jnp
@@ -15,9 +15,8 @@ from jax import Array, lax
 from jax.typing import DTypeLike
 from numpy.typing import ArrayLike
 
-from hgr_jax._checks import as_real_array, check_count, check_flag
-from hgr_jax.fairness.statistics import KB, Statistic, as_statistic, name_of
-from hgr_jax.inference.intervals import corrected
+from hgr_jax._checks import as_real_array, check_count
+from hgr_jax.fairness.statistics import as_statistic, name_of
 
 
 def excess(value: ArrayLike, threshold: ArrayLike) -> Array:
@@ -44,14 +43,11 @@ def excess(value: ArrayLike, threshold: ArrayLike) -> Array:
 UNNAMED = "z"
 """Name of a penalty, and of an attribute, without a name of its own."""
 
-Conditions = tuple[Array | None, int, Array | None]
-"""Groups of rows, or what is given; the number of groups; observation weights."""
-
 
 @functools.partial(
     jax.tree_util.register_dataclass,
     data_fields=["threshold"],
-    meta_fields=["statistic", "given", "bias_corrected", "memory", "name"],
+    meta_fields=["statistic", "given", "name"],
 )
 @dataclasses.dataclass(frozen=True)
 class Penalty:
@@ -64,19 +60,16 @@ class Penalty:
     ``given``, has a value and a multiplier.
 
     Args:
-      statistic: `KB`, `SK`, `HGR`, `Total`, `Neural`, `Function`, or your own `Statistic`; the name
+      statistic: `KB`, `SK`, `HGR`, `Neural`, `Function`, or your own `Statistic`; the name
         of a differentiable measure of this package ("kb", "sk", "hgr", "neural", "kde", ...), with
         its default options; or a function ``(z, prediction) -> scalar``.  Degrees are its options.
-      threshold: in (0, 1]; None to record HGR-KB in the history of a training without a penalty.
+      threshold: in (0, 1]; None to record the statistic in the history of a training, without a
+        penalty.
       given: None, or penalise the conditional dependence *given y* (equalised odds):
         ``"classes"`` within each value of y, an int within so many quantile bins of y: of `KB`,
-        `SK`, `Total` or a function with a keyword ``weights``.  ``"polynomials"`` removes
+        `SK`, `HGR` or a function with a keyword ``weights``.  ``"polynomials"`` removes
         polynomials of y, of the degree of the prediction, from both, as ``given`` of `hgr_jax.kb`:
-        of `KB` without a bound, `SK`, `Total` or a function with a keyword ``given``.
-      bias_corrected: subtract part of the upward bias of a sample value, see `corrected`; for `KB`
-        without a bound, `SK` and `Total`, with degrees.
-      memory: number of last batches to measure on.  The gradient is that of the present batch,
-        scaled up as if all batches were the present one.
+        of `KB`, `SK` or a function with a keyword ``given``.
       name: of the protected attribute, for history and messages.
 
     Example:
@@ -94,27 +87,19 @@ class Penalty:
     threshold: ArrayLike | None = 0.2
     _: dataclasses.KW_ONLY
     given: str | int | None = None
-    bias_corrected: bool = False
-    memory: int = 1
     name: str = UNNAMED
 
     def __post_init__(self) -> None:
         statistic = as_statistic(self.statistic)
         object.__setattr__(self, "statistic", statistic)
         check_threshold(self.threshold)
-        check_count("memory", self.memory)
-        if check_flag("bias_corrected", self.bias_corrected) and not _has_known_bias(statistic):
-            raise ValueError(
-                "bias_corrected needs the statistic KB, SK or Total, with degrees and without a"
-                f" bound; got {name_of(statistic)!r}."
-            )
         if self.given not in (None, "classes", "polynomials"):
             check_count("given", self.given, least=2)
         needed = "given" if self.given_polynomials else "weights"
         takes = statistic.partial if self.given_polynomials else statistic.weighted
         if self.given is not None and self.penalised and not takes:
             raise ValueError(
-                f"given={self.given!r} needs a statistic that takes {needed}: KB, SK, Total, or a"
+                f"given={self.given!r} needs a statistic that takes {needed}: KB, SK, or a"
                 f" function (z, prediction, {needed}=...); got {name_of(statistic)!r}."
             )
         if not isinstance(self.name, str):
@@ -122,7 +107,7 @@ class Penalty:
 
     @property
     def penalised(self) -> bool:
-        """Whether there is a threshold; else HGR-KB is only recorded."""
+        """Whether there is a threshold; else the statistic is only recorded."""
         return self.threshold is not None
 
     @property
@@ -130,51 +115,37 @@ class Penalty:
         """Whether polynomials of y are removed; ``group`` is then y itself."""
         return self.given == "polynomials"
 
-    @property
-    def yardstick(self) -> KB:
-        """HGR-KB by the kernels of the statistic, of degree 5 where it has none."""
-        h, k = self.statistic.kernels
-        return KB(5 if h is None else h, 5 if k is None else k)
-
     def check_takes_weights(self) -> None:
         """Raise unless the values can have observation weights."""
-        if self.penalised and (self.memory > 1 or not self.statistic.weighted):
+        if not self.statistic.weighted:
             raise ValueError(
-                "sample_weight needs penalties without memory, of a statistic that takes weights:"
-                " KB, SK, HGR, Total, or a function (z, prediction, weights=...); got"
-                f" {name_of(self.statistic)!r} with memory={self.memory}."
+                "sample_weight needs a statistic that takes weights: KB, SK, HGR, or a function"
+                f" (z, prediction, weights=...); got {name_of(self.statistic)!r}."
             )
 
     def with_supported_degree(self, distinct: int) -> Penalty:
         """Return the penalty with a degree of z that its ``distinct`` values support."""
         return dataclasses.replace(self, statistic=self.statistic.with_supported_degree(distinct))
 
-    def init(self, z: Array, prediction: Array, *, key: Array | None = None) -> PenaltyState:
-        """Return the state before the first step, made from a first batch.
+    def init(self, z: Array, prediction: Array, *, key: Array | None = None) -> Any:
+        """Return the state of the statistic for each column, made from a first batch.
 
         Args:
           z, prediction: as of `values`.
           key: for the random numbers of the statistic (the networks of `Neural`); None for key 0.
         """
         z, columns = lax.stop_gradient(z), lax.stop_gradient(prediction_columns(prediction))
-        carried: Any = ()
-        if self.penalised:
-            carried = over_columns(lambda p: self.statistic.init(z, p, key=key), columns)
-        past = None
-        if self.memory > 1:
-            groups = jnp.zeros(len(z), columns.dtype if self.given_polynomials else jnp.int32)
-            past = _empty_batches(self.memory, z, columns, groups)
-        return PenaltyState(carried, past)
+        return over_columns(lambda p: self.statistic.init(z, p, key=key), columns)
 
     def values(
         self,
-        state: PenaltyState,
+        state: Any,
         z: Array,
         prediction: Array,
         group: Array | None = None,
         groups: int = 1,
         weights: Array | None = None,
-    ) -> tuple[Array, PenaltyState]:
+    ) -> tuple[Array, Any]:
         """Return the dependences ``(columns * groups,)``, differentiable, and the next state.
 
         Args:
@@ -184,58 +155,23 @@ class Penalty:
           group: ``(n,)`` where ``given`` is not None: integers, see `within`; with
             ``"polynomials"`` y itself.
           groups: number of groups, static.
-          weights: observation weights ``(n,)``, traced, or None; not with ``memory``.
+          weights: observation weights ``(n,)``, traced, or None.
         """
-        columns, past, share = prediction_columns(prediction), state.past, jnp.ones(())
-        if past is not None:
-            z, columns, group, past, share = _join_past(past, z, columns, group)
-        value = self.statistic.value
-        conditions = group, groups, weights
-        values, carried = self._over_groups(value, z, columns, conditions, state.carried)
-        if self.bias_corrected:
-            values = self._corrected(values, z, conditions, share)
-        return values, PenaltyState(carried, past)
+        weighted = {} if weights is None else {"weights": weights}
 
-    def held_out(
-        self,
-        state: PenaltyState,
-        z: Array,
-        prediction: Array,
-        group: Array | None = None,
-        groups: int = 1,
-        weights: Array | None = None,
-        *,
-        hgr: Array | None = None,
-    ) -> Array:
-        """Return the dependences on rows not trained on, with less upward bias where it is known.
+        def one(p: Array, state: Any) -> tuple[Array, Any]:
+            if group is None:
+                return self.statistic.value(state, z, p, **weighted)
+            if self.given_polynomials:
+                return self.statistic.value(state, z, p, given=group, **weighted)
 
-        Arguments as of `values`; ``hgr`` is the result of `hgr` for these rows, if known.
-        """
-        statistic, conditions = self.statistic, (group, groups, weights)
-        if hgr is not None and statistic == self.yardstick:
-            values = hgr
-        else:
+            def measure(z: Array, p: Array, *, weights: Array) -> Array:
+                return self.statistic.value(state, z, p, weights=weights)[0]
 
-            def value(carried: Any, z: Array, p: Array, **conditions: Array) -> tuple[Array, Any]:
-                return statistic.held_out(carried, z, p, **conditions), carried
+            return within(measure, z, p, group, groups, weights), state
 
-            columns = prediction_columns(prediction)
-            values, _ = self._over_groups(value, z, columns, conditions, state.carried)
-        if not _has_known_bias(statistic):
-            return values
-        return self._corrected(values, z, conditions, jnp.ones(()))
-
-    def hgr(
-        self,
-        z: Array,
-        prediction: Array,
-        group: Array | None = None,
-        groups: int = 1,
-        weights: Array | None = None,
-    ) -> Array:
-        """Return the `yardstick` of these rows, ``(columns * groups,)``; arguments as `values`."""
-        columns, conditions = prediction_columns(prediction), (group, groups, weights)
-        return self._over_groups(self.yardstick.value, z, columns, conditions, ())[0]
+        values, state = over_columns(one, prediction_columns(prediction), state)
+        return values.ravel(), state
 
     def excess(self, values: Array) -> Array:
         """Return the excess of each value over the threshold, see `hgr_jax.fairness.excess`."""
@@ -244,115 +180,10 @@ class Penalty:
 
     def least_rows(self, z: Array) -> int:
         """Return the number of rows below which the statistic is 1 and constrains nothing."""
-        least = self.statistic.least_rows(_levels(z))
-        return least if least == 2 else least + self._removed_functions
-
-    def _over_groups(
-        self,
-        value: Callable[..., tuple[Array, Any]],
-        z: Array,
-        columns: Array,
-        conditions: Conditions,
-        carried: Any,
-    ) -> tuple[Array, Any]:
-        """Map ``(state, z, prediction) -> (value, state)`` over columns and groups of rows."""
-        group, groups, weights = conditions
-        weighted = {} if weights is None else {"weights": weights}
-
-        def one(p: Array, state: Any) -> tuple[Array, Any]:
-            if group is None:
-                return value(state, z, p, **weighted)
-            if self.given_polynomials:
-                return value(state, z, p, given=group, **weighted)
-
-            def measure(z: Array, p: Array, *, weights: Array) -> Array:
-                return value(state, z, p, weights=weights)[0]
-
-            return within(measure, z, p, group, groups, weights), state
-
-        values, carried = over_columns(one, columns, carried)
-        return values.ravel(), carried
-
-    def _corrected(self, values: Array, z: Array, conditions: Conditions, share: Array) -> Array:
-        """Return values with less upward bias; only a ``share`` of the rows are not repeated."""
-        group, groups, weights = conditions
-        w = jnp.ones(z.shape[0], values.dtype) if weights is None else weights
-        if group is None or self.given_polynomials:
-            members = jnp.ones((z.shape[0], 1), values.dtype)
-        else:
-            members = (group[:, None] == jnp.arange(groups)[None, :]).astype(values.dtype)
-        total, squares = w @ members, jnp.square(w) @ members
-        rows = jnp.square(total) / jnp.where(squares > 0, squares, 1)  # Kish's effective number
-        rows = rows * share.astype(values.dtype) - self._removed_functions
-        parameters = self.statistic.parameters(_levels(z))
-        assert parameters is not None
-        return corrected(values, jnp.tile(rows, values.shape[0] // rows.shape[0]), parameters)
-
-    @property
-    def _removed_functions(self) -> int:
-        """The number of polynomials of y that are removed."""
+        least = self.statistic.least_rows(None if z.ndim == 1 else z.shape[1])
         k = self.statistic.kernels[1]
-        return k if self.given_polynomials and isinstance(k, int) else 0
-
-
-@jax.tree_util.register_dataclass
-@dataclasses.dataclass(frozen=True)
-class PenaltyState:
-    """The state of the statistic for each column, and earlier batches."""
-
-    carried: Any
-    past: _Batches | None
-
-
-class _Batches(NamedTuple):
-    """Earlier batches: ``z (m, n, ...)``, predictions ``(m, c, n)``, groups ``(m, n)``, a count."""
-
-    z: Array
-    columns: Array
-    group: Array
-    seen: Array
-
-
-def _empty_batches(memory: int, z: Array, columns: Array, group: Array) -> _Batches:
-    """Return empty arrays for ``memory - 1`` batches of the shapes of these arrays."""
-    batch = (z, columns, group)
-    empty = (jnp.zeros((memory - 1, *leaf.shape), leaf.dtype) for leaf in batch)
-    return _Batches._make((*empty, jnp.zeros((), jnp.int32)))
-
-
-def _join_past(
-    past: _Batches, z: Array, columns: Array, group: Array | None
-) -> tuple[Array, Array, Array | None, _Batches, Array]:
-    """Join this batch (at first repeated) with earlier ones; return the share not repeated."""
-    slots = past.z.shape[0]
-    kind = past.group.dtype
-    codes = jnp.zeros(z.shape[0], kind) if group is None else group.astype(kind)
-    constant = lax.stop_gradient((z, columns, codes))
-    # The value is that of all batches; the derivative that of all batches equal to this one.
-    scaled_up = columns + slots * (columns - constant[1])
-    filled, slot = jnp.arange(slots) < past.seen, past.seen % slots
-    joined, after = [], []
-    for before, new, now in zip(past[:3], constant, (z, scaled_up, codes), strict=True):
-        old = jnp.where(filled.reshape(-1, *(1,) * new.ndim), before, new[None])
-        joined.append(jnp.concatenate([now[None], old]))
-        after.append(before.at[slot].set(new))
-    all_z, all_columns, all_groups = joined
-    share = (1 + jnp.minimum(past.seen, slots)).astype(columns.dtype) / (slots + 1)
-    return (
-        all_z.reshape(-1, *z.shape[1:]),
-        jnp.moveaxis(all_columns, 1, 0).reshape(columns.shape[0], -1),
-        None if group is None else all_groups.ravel(),
-        _Batches._make((*after, past.seen + 1)),
-        share,
-    )
-
-
-def _has_known_bias(statistic: Statistic) -> bool:
-    return statistic.parameters(None) is not None
-
-
-def _levels(z: Array) -> int | None:
-    return None if z.ndim == 1 else z.shape[1]
+        removed = k if self.given_polynomials and isinstance(k, int) else 0
+        return least + removed
 
 
 def within(

@@ -11,22 +11,20 @@ from typing import Any, Self
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from hgr_jax._checks import check_choice, check_count, check_flag, check_indexes, check_level
+from hgr_jax._checks import check_count, check_indexes, check_level
 from hgr_jax._optional import require
 from hgr_jax.fairness.certificate import Held, bounded, check_certifiable, last_accepted
-from hgr_jax.fairness.columns import MISSING_CHOICES
 from hgr_jax.fairness.data import (
-    Crossing,
+    MAX_GROUP_VALUES,
     Encoding,
     Protected,
     TrainingData,
-    are_names,
-    is_name,
+    is_names,
 )
 from hgr_jax.fairness.estimators import base, multiclass, sklearn_utils, validation
 from hgr_jax.fairness.penalties import Penalty, as_penalties
 from hgr_jax.fairness.report import one_per_row, penalty_value
-from hgr_jax.fairness.statistics import name_of
+from hgr_jax.fairness.statistics import HGR, name_of
 
 metaestimators = require("sklearn.utils.metaestimators")
 metrics = require("sklearn.metrics")
@@ -39,6 +37,15 @@ RESOLUTION = 1e-9
 
 STRENGTHS = tuple(i / 40 for i in range(41))
 """Strengths of a transport that are tried, in order."""
+
+HEAP = 0.1
+"""Share of the rows with one value of an attribute from which it is a heap."""
+
+FEW_LEVELS = 0.2
+"""Number of different predictions, as a share of the rows, below which they are few."""
+
+MOST_HIDDEN = 0.1
+"""By how much HGR of ranks must exceed a threshold, for a warning."""
 
 ROUNDS = 2
 """Number of times that several attributes have their turn."""
@@ -195,9 +202,6 @@ class FairPostprocessor(
         at which the sample value is at most the threshold, for out-of-fold predictions and
         transports learned on the other folds.
       guarantee_fraction: share of the rows to hold back, with ``guarantee``.
-      intersections: constrain one attribute, the combinations of all (numbers in 4 quantile bins).
-      missing: what becomes of missing targets and attributes, as of `FairMLPRegressor`; inputs are
-        the model's.
       n_neighbors: smallest number of neighbours; None for the root of the number of rows.  For a
         category the neighbours are the rows of the same level.
       cv: number of folds of shuffled rows, or another ``cv`` of scikit-learn.
@@ -237,8 +241,6 @@ class FairPostprocessor(
     threshold: float | None = None
     guarantee: float | None = None
     guarantee_fraction: float = 0.4
-    intersections: bool = False
-    missing: str = "raise"
     n_neighbors: int | None = None
     cv: Any = 5
     random_state: Any = None
@@ -255,8 +257,8 @@ class FairPostprocessor(
         Args:
           X: inputs of the model, ``(n, p)``.
           y: targets ``(n,)``.
-          protected: ``(n,)`` numbers or text, several attributes by name, or names or positions of
-            columns of X, which `predict` then finds.  Levels of fewer than 10 rows are pooled, with
+          protected: ``(n,)`` numbers or text, a frame of several attributes, or names of columns of
+            X, which `predict` then finds.  Levels of fewer than 10 rows are pooled, with
             a warning, or refused.  Without it nothing is constrained, and a warning says so.
           sample_weight: observation weights ``(n,)`` of the model's fit, of ranks, quantiles and
             dependences; or None.
@@ -268,7 +270,6 @@ class FairPostprocessor(
         for name in ("certificate_", "estimator_", "strength_", "transport_", "classes_"):
             self.__dict__.pop(name, None)  # of an earlier fit, should this one fail
         data = TrainingData.of(X, y, protected, sample_weight=sample_weight)
-        data = data.complete(check_choice("missing", self.missing, MISSING_CHOICES), {})
         X, y = validation.validate_data(self, data.x, data.y, skip_check_array=True)
         X, y = sklearn_utils.indexable(X, y)
         data = dataclasses.replace(data, x=X, y=self._checked_targets(y))
@@ -292,12 +293,8 @@ class FairPostprocessor(
             self.strength_: float = 0.0
             self.transport_: Any = None
         else:
-            crossed = check_flag("intersections", self.intersections)
-            self._crossing = Crossing.learn(data.z) if crossed else None
-            data = data.crossed() if crossed else data
             self._learn_strength(data.with_pooled_levels())
-            names = is_name(protected) or are_names(data.x, protected)
-            self._columns = protected if names else None
+            self._columns = protected if is_names(protected, len(data.y)) else None
         if _is_a_classifier(self):
             self.classes_ = self.estimator_.classes_
         return self
@@ -326,7 +323,8 @@ class FairPostprocessor(
             z = self._encode(data)
             model, p, folds = self._fit_model(data, seed)
             transported = self._transport_folds(z, p, data.weights, folds)
-            strength = _least_strength(penalties, encoded(data), p, transported, data.weights)
+            encoded_rows = encoded(data)
+            strength = _least_strength(penalties, encoded_rows, p, transported, data.weights)
             maps = self._learn_maps(z, p, data.weights)
         else:
             for penalty in penalties:
@@ -347,6 +345,10 @@ class FairPostprocessor(
                 ],
             )
             self.certificate_ = certificates[0] if len(certificates) == 1 else certificates
+            encoded_rows = encoded(held)
+        moved = _mixed(p, transported, strength)
+        for (penalty, _), attribute in zip(pairs, encoded_rows, strict=True):
+            _warn_of_hidden_dependence(penalty, attribute, moved)
         self.estimator_, self.strength_ = model, strength
         self.transport_ = maps[0] if len(maps) == 1 else maps
 
@@ -354,10 +356,9 @@ class FairPostprocessor(
         """Return the penalties, named after the attributes."""
         penalties = as_penalties(self.penalty, self.threshold) or (Penalty(threshold=None),)
         for penalty in penalties:
-            if not penalty.penalised or penalty.given or penalty.memory > 1:
+            if not penalty.penalised or penalty.given:
                 raise ValueError(
-                    "penalty must have a threshold, and neither given nor memory; got"
-                    f" {self.penalty!r}."
+                    f"penalty must have a threshold, and no given; got {self.penalty!r}."
                 )
         return data.penalties_of(penalties)
 
@@ -449,7 +450,7 @@ class FairPostprocessor(
     def _encode(self, data: TrainingData) -> list[NDArray[Any]]:
         """Return the attributes of rows, encoded, in the order of the fit."""
         if len(self._encoders) == 1 and len(data.z) == 1:
-            return [self._encoders[0].encode(data.single()[1])]
+            return [self._encoders[0].encode(next(iter(data.z.values())))]
         if lacking := [e.name for e in self._encoders if e.name not in data.z]:
             raise ValueError(f"protected lacks {', '.join(map(repr, lacking))}, as fit had it.")
         return [encoder.encode(data.z[encoder.name]) for encoder in self._encoders]
@@ -501,10 +502,6 @@ class FairPostprocessor(
                 "predictions need the protected attribute of their rows: give predict(X,"
                 " protected), or name a column of X in fit."
             )
-        if self.missing == "level":
-            data = data.with_missing_levels()
-        if self._crossing is not None:
-            data = dataclasses.replace(data, z=self._crossing(data.z))
         z = self._encode(data)
         if self.strength_ == 0:
             return p
@@ -563,3 +560,28 @@ def _least_strength(
         stacklevel=4,
     )
     return 1.0
+
+
+def _warn_of_hidden_dependence(penalty: Penalty, z: NDArray[Any], p: Vector) -> None:
+    """Warn of a dependence of ranks beside few predictions, or a heap, that no transport moves.
+
+    Polynomials of few degrees hardly see it.
+    """
+    counts = np.unique(z, return_counts=True)[1] if z.ndim == 1 else np.zeros(0)
+    heap = counts.max() / len(z) if len(counts) > MAX_GROUP_VALUES else 0.0
+    levels = len(np.unique(p))
+    if isinstance(penalty.statistic, HGR) or not (heap > HEAP or 1 < levels < FEW_LEVELS * len(p)):
+        return
+    value, limit = penalty_value(Penalty(HGR()), z, p), float(np.asarray(penalty.threshold))
+    if value > limit + MOST_HIDDEN:
+        cause = f"predictions have only {levels:,} different values"
+        if heap > HEAP:
+            cause = f"{heap:.0%} of the rows have one value of {penalty.name}"
+        warnings.warn(
+            f"HGR of ranks of {penalty.name} and the moved predictions is {value:.3f}, above the"
+            f" threshold {limit:g} that {penalty.statistic.title} keeps: {cause}, which the"
+            " transport cannot hide. penalty='hgr' says what it reaches; a network trained with it"
+            " may do better.",
+            UserWarning,
+            stacklevel=5,
+        )

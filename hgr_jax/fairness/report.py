@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Mapping
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import jax
 import numpy as np
@@ -12,7 +11,6 @@ from numpy.typing import ArrayLike, NDArray
 
 from hgr_jax._checks import check_count
 from hgr_jax._optional import require
-from hgr_jax._texts import html_table
 from hgr_jax.fairness.data import (
     Encoding,
     Protected,
@@ -22,15 +20,9 @@ from hgr_jax.fairness.data import (
     numbers,
     way_of_conditioning,
 )
-from hgr_jax.fairness.networks import auc_or_accuracy, r2
-from hgr_jax.fairness.penalties import Penalty
-from hgr_jax.fairness.statistics import HGR, KB, SK
-
-if TYPE_CHECKING:
-    from matplotlib.figure import Figure
-
-LARGEST_DECIMAL = 1e7
-"""Size from which figures in a table have an exponent."""
+from hgr_jax.fairness.penalties import Penalty, as_penalties
+from hgr_jax.fairness.statistics import HGR, KB, Projection
+from hgr_jax.inference.intervals import corrected_on_host
 
 
 def didi(
@@ -47,8 +39,8 @@ def didi(
     Args:
       prediction: ``(n,)`` numbers; the result is in their unit.
       protected: ``(n,)``, or one-hot ``(n, c)``. Text, or numbers of no more than ``bins`` values,
-        are groups; other numbers are cut at their quantiles.  Or several attributes, a frame or a
-        mapping.  Rows of pandas objects are matched by their labels.
+        are groups; other numbers are cut at their quantiles.  Or a frame of several attributes.
+        Rows of pandas objects are matched by their labels.
       bins: number of quantile groups.
       sample_weight: observation weights ``(n,)`` of the means, or None.
 
@@ -67,7 +59,8 @@ def didi(
       1.0
     """
     data = TrainingData.of(prediction, None, protected, sample_weight=sample_weight)
-    data.check_protected()
+    if not data.z:
+        raise ValueError("protected must be given: an attribute, or several.")
     prediction = numbers("prediction", data.x)
     if prediction.ndim != 1 or not len(prediction):
         raise ValueError(f"prediction must have shape (n,), n >= 1; got {prediction.shape}.")
@@ -109,7 +102,8 @@ def demographic_parity_hgr(
     """
     del y_true
     data = TrainingData.of(y_pred, None, sensitive_features)
-    z = attribute_numbers(*data.single())
+    ((name, values),) = data.z.items()
+    z = attribute_numbers(name, values)
     return penalty_value(Penalty(HGR()), z, one_per_row(data.x, len(z)))
 
 
@@ -128,92 +122,6 @@ def _didi(
     return float(np.abs(np.array(means) - np.average(prediction, weights=w)).sum())
 
 
-@dataclasses.dataclass(frozen=True, repr=False)
-class FairnessReport:
-    """The figures of models on the same rows; ``str(report)`` is a table.
-
-    Attributes:
-      figures: by model: ``score``, ``kb`` and ``sk`` (HGR-KB, HGR-SK), ``kb_corrected`` (with less
-        of its upward bias), ``kb_given`` (the largest HGR-KB within the groups of what is given),
-        ``pearson`` with its two-sided p-value ``pearson_p`` (not for a category; no p-value with
-        weights), and `didi`.
-      score_name: ``"R2"``, or ``"AUC"`` where y has two classes.
-      rows: number of rows.
-      statistic: the HGR-KB of the figures.
-      name: of the attribute.
-      z, predictions: the attribute, and the predictions of each model.
-    """
-
-    figures: Mapping[str, Mapping[str, float]]
-    score_name: str
-    rows: int
-    statistic: KB
-    name: str
-    z: NDArray[Any] = dataclasses.field(repr=False)
-    predictions: Mapping[str, NDArray[Any]] = dataclasses.field(repr=False)
-
-    def to_frame(self) -> Any:
-        """Return a pandas data frame, one row a model.
-
-        Raises:
-          ImportError: without pandas, naming the command that installs it.
-        """
-        return require("pandas").DataFrame(self.figures).T
-
-    def plot(self) -> Figure:
-        """Draw prediction against attribute with f and g, one row of panels a model.
-
-        Raises:
-          ImportError: without matplotlib, naming the command that installs it.
-          ValueError: for a category.
-        """
-        from hgr_jax.plotting import plot_predictions
-
-        h, k = self.statistic.h, self.statistic.k
-        if callable(h) or callable(k):
-            raise ValueError("a picture is of degrees h and k, not of kernels.")
-        return plot_predictions(self.z, self.predictions, name=self.name, h=h, k=k)
-
-    def __str__(self) -> str:
-        heads, rows = self.table()
-        width = max(len(name) for name, *_ in rows)
-        lines = [" " * width + "".join(f"  {head:>9}" for head in heads)]
-        lines += [f"{n:<{width}}" + "".join(f"  {c:>9}" for c in cells) for n, *cells in rows]
-        return "\n".join(lines)
-
-    def __repr__(self) -> str:
-        return f"{self._title()}\n{self}"
-
-    def _repr_html_(self) -> str:
-        """Return the figures as a small table, for notebooks."""
-        heads, rows = self.table()
-        return html_table(self._title(), ("", *heads), rows)
-
-    def _title(self) -> str:
-        return f"FairnessReport of {self.name!r}, {self.rows:,} rows"
-
-    def table(self) -> tuple[list[str], list[list[str]]]:
-        """Return heads of the figures, and a row for each model that starts with its name."""
-        columns = list(next(iter(self.figures.values())))
-        heads = {
-            "score": self.score_name,
-            "kb_corrected": "corrected",
-            "kb_given": "kb given",
-            "pearson_p": "p-value",
-        }
-        rows = [
-            [name, *(_as_cell(column, of[column]) for column in columns)]
-            for name, of in self.figures.items()
-        ]
-        return [heads.get(column, column) for column in columns], rows
-
-
-def _as_cell(column: str, value: float) -> str:
-    if column == "pearson_p":
-        return f"{value:.1e}"
-    return f"{value:.3f}" if abs(value) < LARGEST_DECIMAL else f"{value:.4g}"
-
-
 def report(
     model: Any,
     X: Any,
@@ -221,7 +129,7 @@ def report(
     protected: Protected,
     *,
     baseline: Any = None,
-    statistic: KB = KB(5, 5),  # noqa: B008 - frozen
+    statistic: Any = None,
     bins: int = 5,
     given: Any = None,
     sample_weight: ArrayLike | None = None,
@@ -233,59 +141,91 @@ def report(
         or predictions ``(n,)``.
       X: inputs of the model.
       y: targets ``(n,)``.
-      protected: the attribute ``(n,)``, numbers or text; one-hot ``(n, c)``; the name or the
-        position of a column of X; or several attributes: names, a frame or a mapping.  Rows of
-        pandas objects are matched by their labels.
+      protected: the attribute ``(n,)``, numbers or text; one-hot ``(n, c)``; the name of a column
+        of X; or several attributes: names, or a frame.  Rows of pandas objects are matched by their
+        labels.
       baseline: another model, for instance one trained without the constraint; or None.
-      statistic: the HGR-KB that is reported, static; HGR-SK has its degree of the prediction.
+      statistic: what is measured: a statistic as ``KB(3, 3)``, its name, or a `Penalty`, with whose
+        threshold it is compared; None for what the model was constrained in, else HGR-KB(5, 5).
       bins: as of `didi`.
-      given: ``"target"``, or columns of X, to report ``kb_given`` too, as ``given`` of
-        `FairMLPRegressor`.
+      given: ``"target"``, or a column of X, to report the dependence within groups too, as
+        ``given`` of `FairMLPRegressor`.
       sample_weight: observation weights ``(n,)`` of all figures, or None.
 
     Returns:
-      A `FairnessReport`; of several attributes a dict of them by name, and a last one of their
-      combinations (numbers in 4 quantile bins).
+      A pandas data frame, a row for each attribute and model, with the columns ``R2``, or ``AUC``
+      where y has two classes; the measure, such as ``HGR-KB(5, 5)``, of a penalty also ``kept``;
+      of `KB` and `SK` ``corrected``, with less of its upward bias (`hgr_jax.inference.corrected`);
+      the largest value within groups of what is given; ``pearson`` (not of a category); `didi`.
 
     Raises:
       TypeError, ValueError: for other shapes, or values that are missing or not finite.
+      ImportError: without pandas or scikit-learn, naming the command that installs them.
 
     Example:
       >>> import numpy as np
       >>> from hgr_jax.fairness import report
       >>> z = np.linspace(-1, 1, 101)
       >>> found = report(z**2, None, z**2 + 0.1 * z, z)
-      >>> print(f"{found.figures['model']['kb']:.3f} {found.figures['model']['pearson']:.3f}")
-      1.000 0.000
+      >>> found[["HGR-KB(5, 5)", "pearson"]].round(2).abs().values.tolist()
+      [[1.0, 0.0]]
     """
     data = TrainingData.of(X, y, protected, given, sample_weight)
-    data.check_protected()
-    data = data.complete("raise", {})
+    if not data.z:
+        raise ValueError("protected must be given: an attribute, or several.")
+    penalties = data.penalties_of(_measured(model, statistic))
+    attributes = data.attributes_of(penalties)
     models = {"model": model} if baseline is None else {"before": baseline, "after": model}
-    scores, predictions, score_name = {}, {}, ""
+    rows = {}
     for title, one in models.items():
         if not hasattr(one, "predict"):
             one = _in_order_of(X if y is None else y, one, sample_weight)
         prediction, targets, kind = predict_and_encode(one, data.x, np.asarray(data.y))
         score, score_name = score_of(prediction, targets, kind, data.weights)
-        scores[title], predictions[title] = score, prediction
-    condition = None
+        known = dataclasses.replace(data, y=targets)
+        for penalty in penalties:
+            z = attribute_numbers(penalty.name, attributes[penalty.name])
+            figures = _figures(penalty, z, prediction, known, given)
+            means = _didi(prediction, z, bins, data.weights)
+            rows[penalty.name, title] = {score_name: score, **figures, "didi": means}
+    pandas = require("pandas")
+    ordered = [(penalty.name, title) for penalty in penalties for title in models]
+    index = pandas.MultiIndex.from_tuples(ordered, names=["attribute", "model"])
+    return pandas.DataFrame([rows[place] for place in ordered], index)
+
+
+def _measured(model: Any, statistic: Any) -> tuple[Penalty, ...]:
+    """Return what `report` measures: what a model was constrained in, or what is asked for."""
+    if statistic is None:
+        found = as_penalties(getattr(model, "penalty", None), getattr(model, "threshold", None))
+        return found or (Penalty(KB(5, 5), threshold=None),)
+    asked = statistic if isinstance(statistic, list | tuple) else [statistic]
+    return tuple(one if isinstance(one, Penalty) else Penalty(one, threshold=None) for one in asked)
+
+
+def _figures(
+    penalty: Penalty, z: NDArray[Any], prediction: NDArray[Any], data: TrainingData, given: Any
+) -> dict[str, float | bool]:
+    """Return the dependences of a prediction on an attribute, by the columns of `report`."""
+    weights, statistic = data.weights, penalty.statistic
+    value = penalty_value(penalty, z, prediction, data.given, weights)
+    found: dict[str, float | bool] = {statistic.title: value}
+    if penalty.threshold is not None:
+        found["kept"] = bool(value <= float(np.asarray(penalty.threshold)))
+    levels = None if z.ndim == 1 else z.shape[1]
+    functions = statistic.functions(levels) if isinstance(statistic, Projection) else None
+    if functions is not None and penalty.given is None:
+        found["corrected"] = float(
+            corrected_on_host(value, _effective(weights, len(z)), sum(functions) - 1)
+        )
     if given is not None:
-        name, values = data.condition
-        condition = name, targets if name == "y" and not data.given else values
-
-    def of_attribute(name: str, z: NDArray[Any]) -> FairnessReport:
-        z = attribute_numbers(name, z)
-        measured = _Measured(name, z, condition, data.weights)
-        figures = {
-            title: {"score": scores[title], **measured.figures(prediction, statistic, bins)}
-            for title, prediction in predictions.items()
-        }
-        return FairnessReport(figures, score_name, len(z), statistic, name, z, predictions)
-
-    attributes = {**data.z, **(data.crossed().z if len(data.z) > 1 else {})}
-    reports = {name: of_attribute(name, z) for name, z in attributes.items()}
-    return reports if len(reports) > 1 else reports[next(iter(data.z))]
+        inside = dataclasses.replace(penalty, given=way_of_conditioning(np.asarray(data.given[1])))
+        found[f"{statistic.title} given {data.given[0]}"] = penalty_value(
+            inside, z, prediction, data.given, weights
+        )
+    if z.ndim == 1:
+        found["pearson"] = _correlation(z, prediction, weights)
+    return found
 
 
 def _in_order_of(rows: Any, prediction: Any, sample_weight: Any) -> Any:
@@ -336,11 +276,12 @@ def score_of(
     prediction: NDArray[Any], y: NDArray[Any], kind: str, weights: NDArray[Any] | None = None
 ) -> tuple[float, str]:
     """Return the score of the results of `predict_and_encode`, and its name."""
-    with jax.enable_x64(True):
-        score = auc_or_accuracy if kind == "classification" else r2
-        weighted = {} if weights is None else {"weights": jax.device_put(weights)}
-        value = score(jax.device_put(prediction), jax.device_put(y), **weighted)
-    return float(value), "AUC" if kind == "classification" else "R2"
+    metrics = require("sklearn.metrics")
+    if kind == "classification":
+        one_class = len(np.unique(y)) < 2
+        value = 0.5 if one_class else metrics.roc_auc_score(y, prediction, sample_weight=weights)
+        return float(value), "AUC"
+    return float(metrics.r2_score(y, prediction, sample_weight=weights)), "R2"
 
 
 def penalty_value(
@@ -367,45 +308,13 @@ def penalty_value(
         return float(values.max())
 
 
-@dataclasses.dataclass(frozen=True)
-class _Measured:
-    """An attribute as numbers, what is given with its name, and weights."""
-
-    name: str
-    z: NDArray[Any]
-    condition: tuple[str, Any] | None
-    weights: NDArray[Any] | None
-
-    def figures(self, prediction: NDArray[Any], statistic: KB, bins: int) -> dict[str, float]:
-        """Return the dependences of a prediction, by the names of `FairnessReport.figures`."""
-        z, weights = self.z, self.weights
-        penalties = {
-            "kb": Penalty(statistic),
-            "kb_corrected": Penalty(statistic, bias_corrected=True),
-            "sk": Penalty(SK(statistic.k)),
-        }
-        found = {
-            name: penalty_value(penalty, z, prediction, weights=weights)
-            for name, penalty in penalties.items()
-        }
-        if self.condition is not None:
-            how = way_of_conditioning(self.condition[1])
-            penalty = Penalty(statistic, given=how, name=self.name)
-            found["kb_given"] = penalty_value(penalty, z, prediction, self.condition, weights)
-        if z.ndim == 1 and weights is not None:
-            found["pearson"] = _weighted_correlation(z, prediction, weights)
-        elif z.ndim == 1:
-            found |= {"pearson": 0.0, "pearson_p": 1.0}
-            if len(z) > 2 and np.ptp(z) > 0 < np.ptp(prediction):
-                # SciPy calls numbers that differ in late digits constant: count from the first one.
-                shifted = z - z[0], prediction - prediction[0]
-                result = require("scipy.stats").pearsonr(*shifted)
-                found |= {"pearson": float(result.statistic), "pearson_p": float(result.pvalue)}
-        return found | {"didi": _didi(prediction, z, bins, weights)}
+def _effective(weights: NDArray[Any] | None, rows: int) -> float:
+    """Return Kish's effective number of rows."""
+    return rows if weights is None else float(weights.sum() ** 2 / (weights**2).sum())
 
 
-def _weighted_correlation(a: NDArray[Any], b: NDArray[Any], weights: NDArray[Any]) -> float:
-    """Return Pearson's correlation with weights, 0 of a constant."""
-    a, b = (x - np.average(x, weights=weights) for x in (a, b))
+def _correlation(a: NDArray[Any], b: NDArray[Any], weights: NDArray[Any] | None) -> float:
+    """Return Pearson's correlation, 0 of a constant."""
+    a, b = (x - np.average(x - x[0], weights=weights) - x[0] for x in (a, b))
     scale = np.sqrt(np.average(a**2, weights=weights) * np.average(b**2, weights=weights))
     return float(np.average(a * b, weights=weights) / scale) if scale > 0 else 0.0

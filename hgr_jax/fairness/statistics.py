@@ -21,10 +21,8 @@ from hgr_jax._checks import (
     check_count,
     check_flag,
     check_kernel,
-    check_level,
 )
 from hgr_jax.core.kernels import KernelLike
-from hgr_jax.inference.intervals import upper_bound
 from hgr_jax.measures.hgr import hgr_across_neighbours
 
 
@@ -96,19 +94,13 @@ class Statistic(abc.ABC):
             (n,)``, whose polynomials are removed from z and prediction, if `partial`.
         """
 
-    def held_out(self, state: Any, z: Array, prediction: Array, **conditions: Array) -> Array:
-        """Return the dependence on rows that had no part in the state; arguments as `value`."""
-        return self.value(state, z, prediction, **conditions)[0]
-
-    def parameters(self, levels: int | None) -> int | None:
-        """Return m of `corrected` for so many levels of z (None: numbers); None if not known."""
-        del levels
-        return None
-
     def least_rows(self, levels: int | None) -> int:
-        """Return the number of rows below which the value constrains nothing."""
-        parameters = self.parameters(levels)
-        return 2 if parameters is None else parameters + 3
+        """Return the number of rows below which the value constrains nothing.
+
+        ``levels`` is their number in a category z, None for numbers.
+        """
+        del levels
+        return 2
 
     def with_supported_degree(self, distinct: int) -> Statistic:
         """Return the statistic with a degree of z that its ``distinct`` values support."""
@@ -133,13 +125,13 @@ class Projection(Statistic):
             options["given_degree"] = k
         return self._dependence(z, prediction, h, k, **options), state
 
-    def parameters(self, levels: int | None) -> int | None:
-        """Return the parameters of the upward bias."""
-        functions = self._functions(levels)
-        return None if functions is None else sum(functions) - 1
+    def least_rows(self, levels: int | None) -> int:
+        """Return the number of rows below which it constrains nothing."""
+        functions = self.functions(levels)
+        return 2 if functions is None else sum(functions) + 2
 
-    def _functions(self, levels: int | None) -> tuple[int, int] | None:
-        """Return the numbers of functions of z and of the prediction; None for callable kernels."""
+    def functions(self, levels: int | None) -> tuple[int, int] | None:
+        """Return the numbers of functions of z and the prediction; None for callable kernels."""
         h, k = self.kernels
         if callable(h) or not isinstance(k, int):
             return None
@@ -151,8 +143,20 @@ class Projection(Statistic):
 
 
 @dataclasses.dataclass(frozen=True)
-class TwoKernels(Projection):
-    """A `Projection` on kernels of both variables."""
+class KB(Projection):
+    """HGR-KB as a statistic: `hgr_jax.kb`.
+
+    Args:
+      h, k: kernels of z and of the prediction, static; h is 1 for one-hot columns ``z (n, c)``.
+
+    Example:
+      >>> import numpy as np
+      >>> from hgr_jax.fairness import KB
+      >>> z, prediction = np.random.default_rng(0).normal(size=(2, 1000))  # independent
+      >>> value, _ = KB(2, 2).value((), z, prediction)
+      >>> print(f"{value:.2f}")
+      0.07
+    """
 
     h: KernelLike = 5
     k: KernelLike = 5
@@ -165,67 +169,17 @@ class TwoKernels(Projection):
         """Kernels of z and of the prediction."""
         return self.h, self.k
 
+    @property
+    def title(self) -> str:
+        """The name in tables and pictures."""
+        return f"HGR-KB({_shown(self.h)}, {_shown(self.k)})"
+
     def with_supported_degree(self, distinct: int) -> Statistic:
         """Return the statistic with a degree of z that its ``distinct`` values support."""
         return self if callable(self.h) else dataclasses.replace(self, h=min(self.h, distinct - 1))
 
-
-@dataclasses.dataclass(frozen=True)
-class KB(TwoKernels):
-    """HGR-KB as a statistic: `hgr_jax.kb`, or its `hgr_jax.inference.upper_bound`.
-
-        KB(h, k) = sigma_1            KB(h, k, bound=0.95) = sigma_1 + z se
-
-    A penalty of the bound keeps the value lower if a step has fewer rows.  It is no guarantee, as
-    the rows are training rows.
-
-    Args:
-      h, k: kernels of z and of the prediction, static; h is 1 for one-hot columns ``z (n, c)``.
-      bound: level of the upper bound, above 0 and below 1, static; None for the value itself.
-
-    Example:
-      >>> import numpy as np
-      >>> from hgr_jax.fairness import KB
-      >>> z, prediction = np.random.default_rng(0).normal(size=(2, 1000))  # independent
-      >>> for statistic in (KB(2, 2), KB(2, 2, bound=0.95)):
-      ...     value, _ = statistic.value((), z, prediction)
-      ...     print(f"{value:.2f}")
-      0.07
-      0.12
-    """
-
-    _: dataclasses.KW_ONLY
-    bound: float | None = None
-
-    def __post_init__(self) -> None:
-        super().__post_init__()
-        if self.bound is not None:
-            _set(self, bound=check_level("bound", self.bound))
-
-    @property
-    def partial(self) -> bool:  # type: ignore[override]
-        """Whether `value` takes given variables."""
-        return self.bound is None
-
-    @property
-    def title(self) -> str:
-        """The name in tables and pictures."""
-        bound = "" if self.bound is None else f", bound at {self.bound:g}"
-        return f"HGR-KB({_shown(self.h)}, {_shown(self.k)}{bound})"
-
     def _dependence(self, z: Array, prediction: Array, h: Any, k: Any, **options: Any) -> Array:
-        if self.bound is not None:
-            return upper_bound(z, prediction, h, k, level=self.bound, **options)
         return measures.kb(z, prediction, h, k, **options)
-
-    def parameters(self, levels: int | None) -> int | None:
-        """Return the parameters of the upward bias."""
-        return super().parameters(levels) if self.bound is None else None
-
-    def least_rows(self, levels: int | None) -> int:
-        """Return the number of rows below which it constrains nothing."""
-        functions = self._functions(levels)
-        return 2 if functions is None else sum(functions) + 2
 
 
 @dataclasses.dataclass(frozen=True)
@@ -263,38 +217,6 @@ class SK(Projection):
         if z.ndim == 2:
             return measures.kb(z, prediction, 1, k, **options)
         return measures.sk(z, prediction, d=k, **options)
-
-
-@dataclasses.dataclass(frozen=True)
-class Total(TwoKernels):
-    """The root mean square of all canonical correlations as a statistic: `hgr_jax.total`.
-
-        Total(h, k) = sqrt( sum_i sigma_i^2 / r ),   r = min(h, k)
-
-    It is smooth where the first two modes tie, and between HGR-KB / sqrt(r) and HGR-KB: choose a
-    threshold that is lower in proportion.
-
-    Args:
-      h, k: as of `KB`.
-
-    Example:
-      >>> import jax.numpy as jnp
-      >>> from hgr_jax.fairness import Penalty, Total
-      >>> penalty = Penalty(Total(2, 2), threshold=0.2)
-      >>> z = jnp.linspace(-1, 1, 200)
-      >>> values, _ = penalty.values(penalty.init(z, z), z, z**2)
-      >>> print(f"{values[0]:.3f}")
-      0.707
-    """
-
-    def _dependence(self, z: Array, prediction: Array, h: Any, k: Any, **options: Any) -> Array:
-        return measures.total(z, prediction, h, k, **options)
-
-    def parameters(self, levels: int | None) -> int | None:
-        """Return the parameters of the upward bias."""
-        functions = self._functions(levels)
-        # Under independence the sum of squares is h k / (n - 1) on average (Pillai).
-        return None if functions is None else max(functions)
 
 
 @dataclasses.dataclass(frozen=True)
@@ -430,12 +352,6 @@ class Neural(Statistic):
         key = jax.random.key(0)  # of the networks that are trained anew
         fit = self._fit(z, prediction, key=key, steps=self.steps, **options)
         return fit.correlation, lax.stop_gradient(fit) if self.warm_start else ()
-
-    def held_out(self, state: Any, z: Array, prediction: Array, **conditions: Array) -> Array:
-        """Return |correlation| under the networks of the state, or of new ones without any."""
-        if not self.warm_start:
-            return self.value(state, z, prediction)[0]
-        return jnp.abs(state.score(z, prediction))
 
     def _fit(self, z: Array, prediction: Array, **options: Any) -> Any:
         rate = self.learning_rate

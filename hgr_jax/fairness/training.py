@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import dataclasses
 import functools
-from collections.abc import Callable, Mapping, Sequence
-from pathlib import Path
+import warnings
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import jax
@@ -19,13 +19,6 @@ from numpy.typing import ArrayLike, NDArray
 from hgr_jax._checks import as_nonnegative, check_count
 from hgr_jax._progress import progress_bar
 from hgr_jax.core.rows import first_rows, pad_rows, padded_length
-from hgr_jax.fairness.checkpoints import (
-    CheckpointError,
-    describe,
-    digest,
-    read_checkpoint,
-    write_checkpoint,
-)
 from hgr_jax.fairness.data import (
     Encoding,
     Protected,
@@ -36,16 +29,21 @@ from hgr_jax.fairness.data import (
     make_rows,
     numbers,
 )
-from hgr_jax.fairness.history import Best, Figures, History, Logger, StepFigures, better_of
+from hgr_jax.fairness.history import History, StepFigures
 from hgr_jax.fairness.networks import Task, as_task, check_takes_weights
 from hgr_jax.fairness.penalties import (
     DualState,
     LagrangianDual,
     Penalty,
-    PenaltyState,
     as_penalties,
     check_distinct_penalties,
 )
+
+UNDERSTATED = 0.02
+"""By how much batches must be below all rows for what they hide to be the cause of a value."""
+
+SHUFFLES = 10
+"""Number of random orders of an attribute, whose mean value is what chance gives."""
 
 
 @dataclasses.dataclass(frozen=True)
@@ -70,7 +68,7 @@ class TrainState:
     variables: Any
     optimizer_state: Any
     dual: DualState
-    penalties: tuple[PenaltyState, ...]
+    penalties: tuple[Any, ...]
 
 
 class TrainingError(FloatingPointError):
@@ -188,7 +186,7 @@ def objective(
     rows: Rows,
     constraint: Rows | None,
     parameters: Any,
-) -> tuple[Array, tuple[StepFigures, Array, Any, tuple[PenaltyState, ...]]]:
+) -> tuple[Array, tuple[StepFigures, Array, Any, tuple[Any, ...]]]:
     """Return the task's loss plus multipliers times excesses; then figures, violations ``(m,)``,
     variables of the network, and states of the penalties after the step.
     """
@@ -263,30 +261,19 @@ def evaluate(
     penalties: tuple[Penalty, ...],
     parameters: Any,
     variables: Any,
+    states: tuple[Any, ...],
     rows: Rows,
-    states: tuple[PenaltyState, ...] | None = None,
-) -> Figures:
-    """Return the figures of a model in inference mode; with ``states``, `Figures.held_out` too."""
+) -> tuple[Array, Array]:
+    """Return loss and dependences ``(m,)`` of a model in inference mode, of all penalties."""
     output, _ = forward(program.inference, parameters, variables, rows.x)
     prediction = program.task.prediction(output)
-    parts = list(zip(penalties, rows.z, rows.group, program.groups, strict=True))
-    weights = rows.weights
-    hgr = tuple(p.hgr(z, prediction, group, groups, weights) for p, z, group, groups in parts)
-    held_out = None
-    if states is not None:
-        statistics = [
-            penalty.held_out(state, z, prediction, group, groups, weights, hgr=values)
-            for (penalty, z, group, groups), state, values in zip(parts, states, hgr, strict=True)
-            if penalty.penalised
-        ]
-        held_out = jnp.concatenate([jnp.zeros(0, prediction.dtype), *statistics])
-    weighted = {} if weights is None else {"weights": weights}
-    return Figures(
-        loss=program.task.loss(output, rows.y, **weighted),
-        score=program.task.score(prediction, rows.y, **weighted),
-        hgr=hgr,
-        held_out=held_out,
-    )
+    weighted = {} if rows.weights is None else {"weights": rows.weights}
+    values = [jnp.zeros(0, prediction.dtype)]
+    for penalty, state, z, group, groups in zip(
+        penalties, states, rows.z, rows.group, program.groups, strict=True
+    ):
+        values.append(penalty.values(state, z, prediction, group, groups, rows.weights)[0])
+    return program.task.loss(output, rows.y, **weighted), jnp.concatenate(values)
 
 
 def padded(rows: Rows) -> Rows:
@@ -330,9 +317,6 @@ class FairTrainer:
       batch_size: rows of a step, drawn without replacement in every epoch (rows that do not
         fill a batch wait for the next epoch); None, or as many as there are rows, for all.
       seed: for the order of the rows and for "neural"; the network has random streams of its own.
-      logger: a function ``(step, figures)``, called at every evaluation with numbers by name:
-        `History.last`, and loss, values and multipliers of the last step.  If it raises, a warning
-        says so and it is not called again; the training goes on.
 
     Source: Giuliani & Lombardi, "Robust Non-Linear Correlations via Polynomial Regression";
     Fioretto et al., "Lagrangian duality for constrained deep learning" (2021).
@@ -342,11 +326,11 @@ class FairTrainer:
       >>> from flax import nnx
       >>> from hgr_jax.fairness import MLP, FairTrainer, Penalty
       >>> rng = np.random.default_rng(0)
-      >>> x = rng.normal(size=(200, 3)); z = x[:, 0]; y = z**2 + x[:, 1]
-      >>> trainer = FairTrainer(MLP(3, rngs=nnx.Rngs(0)), penalties=Penalty("kb", threshold=0.3))
+      >>> x = rng.normal(size=(200, 3)); z = x[:, 0]; y = 0.1 * z + x[:, 1]
+      >>> trainer = FairTrainer(MLP(3, rngs=nnx.Rngs(0)), penalties=Penalty("kb", threshold=0.5))
       >>> history = trainer.fit(x, y, z, steps=20)
-      >>> trainer.predict(x).shape, len(history.steps["loss"])
-      ((200,), 20)
+      >>> trainer.predict(x).shape, len(history.steps["loss"]), history.kept
+      ((200,), 20, {'z': True})
     """
 
     def __init__(
@@ -359,7 +343,6 @@ class FairTrainer:
         dual: LagrangianDual | float | None = None,
         batch_size: int | None = None,
         seed: int = 0,
-        logger: Logger | None = None,
     ) -> None:
         if not isinstance(network, nnx.Module):
             raise TypeError(f"network must be a flax.nnx.Module; got {type(network).__name__}.")
@@ -373,9 +356,6 @@ class FairTrainer:
         self.dual = LagrangianDual() if dual is None else dual
         if not isinstance(self.dual, LagrangianDual):
             as_nonnegative("dual", self.dual, jnp.float32)
-        if not (logger is None or callable(logger)):
-            raise TypeError(f"logger must be a function (step, figures); got {logger!r}.")
-        self.logger = logger
         self.history = History({}, {}, {})
         self.state: TrainState | None = None
         self.encoders: tuple[Encoding, ...] = ()
@@ -385,16 +365,14 @@ class FairTrainer:
         self._dtype = leaves[0].dtype if leaves else jnp.result_type(float)
         self._program: Program | None = None
         self._supported_penalties: tuple[Penalty, ...] = ()
-        self._best: Best | None = None
-        self._went_back = False  # to the best, after early stopping
-        self._validated = ""  # digest of the rows that the best is the best on
-        self._trained_on = ""
 
     @property
     def network(self) -> Any:
-        """The network in inference mode; after early stopping, the best network."""
+        """The network in inference mode."""
         graph, *arrays = in_mode(self._initial, training=False)
-        return nnx.merge(graph, *(arrays if self.state is None else self._arrays), copy=True)
+        if self.state is not None:
+            arrays = [self.state.parameters, self.state.variables]
+        return nnx.merge(graph, *arrays, copy=True)
 
     @property
     def multipliers(self) -> dict[str, float]:
@@ -402,13 +380,6 @@ class FairTrainer:
         if self.state is None:
             return {}
         return dict(zip(self.history.penalised, self.state.dual.multipliers.tolist(), strict=True))
-
-    @property
-    def _arrays(self) -> tuple[Any, Any]:
-        """Parameters and variables of `network`."""
-        chosen = self._best if self._went_back else self.state
-        assert chosen is not None
-        return chosen.parameters, chosen.variables
 
     def predict(self, x: ArrayLike) -> Array:
         """Return predictions ``(n,)`` or ``(n, columns)`` at inputs ``x (n, p)``.
@@ -422,7 +393,7 @@ class FairTrainer:
             raise ValueError("there is nothing to predict with yet: call fit first.")
         x = numbers("x", x, self._dtype)
         filled = pad_rows(x, padded_length(len(x)))  # so that few numbers of rows are compiled
-        prediction = predict(self._program, *self._arrays, filled)
+        prediction = predict(self._program, self.state.parameters, self.state.variables, filled)
         prediction = prediction if self.limits is None else jnp.clip(prediction, *self.limits)
         return first_rows(prediction, len(x))
 
@@ -438,39 +409,32 @@ class FairTrainer:
         validation: tuple[Any, ...] | None = None,
         constraint_rows: tuple[ArrayLike, Protected] | None = None,
         evaluate_every: int = 25,
-        patience: int | None = None,
         progress: bool = False,
-        checkpoint: str | Path | None = None,
     ) -> History:
         """Train until the total number of steps is ``steps``; a further call continues.
+
+        A warning tells of a network that ends above a threshold on the training rows, why, and what
+        helps.
 
         Args:
           x: inputs ``(n, p)``, numbers.
           y: targets ``(n,)`` or ``(n, columns)``; for "log_loss" 0 and 1, or labels from 0.
           protected: the attribute of all penalties: numbers ``(n,)``, which penalties see scaled to
             [-1, 1]; text, or one-hot columns ``(n, c)``.  Or several, each for the penalty of its
-            name: a mapping, a frame, or names of columns of x.  Rows of pandas objects are matched
-            by their labels.
-          sample_weight: observation weights ``(n,)`` of loss, score and dependences, of which only
-            ratios matter, or None; for losses and statistics that take weights, without ``memory``.
-          given: what penalties with ``given`` are conditional on: ``(n,)`` numbers or text, or
-            names or positions of columns of x; None for y.
+            name: a frame, or names of columns of x.  Rows of pandas objects are matched by their
+            labels.
+          sample_weight: observation weights ``(n,)`` of loss and dependences, of which only ratios
+            matter, or None; for losses and statistics that take weights.
+          given: what penalties with ``given`` are conditional on: ``(n,)`` numbers or text, or the
+            name of a column of x; None for y.
           steps: total number of steps.
-          validation: ``(x, y)``, ``(x, y, protected)``, or ``(x, y, protected, given,
-            sample_weight)`` of rows to evaluate on, not to train on.
+          validation: ``(x, y)`` or ``(x, y, protected)`` of rows to evaluate on, not to train on.
           constraint_rows: ``(x, protected)`` of rows that the network is not trained on, without
             targets.  Every step then penalises the larger of the measures on both sets, with the
             gradient of the training rows: a network that memorises the training rows cannot hide
-            the dependence on other rows.  Not for penalties with ``given`` or ``memory``.
-          evaluate_every: number of steps between evaluations, after which progress is shown and
-            checkpoints are written.
-          patience: number of evaluations on ``validation`` without improvement after which to stop
-            and go back to the best network: with the smallest excess of ``held_out_NAME`` in the
-            history over a threshold, and among equals with the highest score.
+            the dependence on other rows.  Not for penalties with ``given``.
+          evaluate_every: number of steps between evaluations, after which progress is shown.
           progress: show a bar (the extra ``cli``).
-          checkpoint: a file for the state of the training at every evaluation.  If it exists, the
-            training continues from it, with the same result bit for bit; data and settings must be
-            the same (optimisers cannot be compared).
 
         Returns:
           The `History` so far, also in `history`.
@@ -479,120 +443,162 @@ class FairTrainer:
           TypeError, ValueError: for data that cannot be trained on.
           TrainingError: if the loss stops being finite; `state` and `history` are those of the
             last evaluation.
-          CheckpointError: if the checkpoint cannot be used.
         """
-        steps = check_count("steps", steps)
-        evaluate_every = check_count("evaluate_every", evaluate_every)
-        patience = None if patience is None else check_count("patience", patience)
-        if patience is not None and validation is None:
-            raise ValueError("patience needs validation=(x, y, protected): rows to stop by.")
         data = TrainingData.of(x, y, protected, given, sample_weight)
-        rows, test, constraint = self._start(data, validation, constraint_rows)
-        path = None if checkpoint is None else Path(checkpoint)
-        description = self._description() | {
-            "validation rows": self._validated,
-            "evaluate_every": evaluate_every,
-            "patience": patience,
-            "constraint rows": "" if constraint is None else digest(constraint),
-        }
-        if path is not None:
-            self._restore(path, description)
-        self._went_back, self.limits = False, None
-        assert self.state is not None
-        done, logger = int(self.state.step), self.logger
-        ends = [*range((done // evaluate_every + 1) * evaluate_every, steps, evaluate_every), steps]
-        padded_rows = rows if self._size(rows) is None else padded(rows)
-        with progress_bar(progress, max(steps, done), unit="step") as advance:
-            advance(done)
-            for end in ends if done < steps else []:
-                if patience is not None and self._best and self._best.waited >= patience:
-                    break
-                self._advance(rows, padded_rows, test, constraint, end)
-                if path is not None:
-                    self._write(path, description)
-                if logger is not None:
-                    logger = self.history.log(logger, end)
-                last = {n: f"{v:.3g}" for n, v in self.history.last.items()}
-                shown = {n: v for n, v in last.items() if n != "step" and "loss" not in n}
-                advance(end - done, shown)
-                done = end
-        self._went_back = patience is not None and self._best is not None
-        return self.history
-
-    def save(self, path: str | Path) -> None:
-        """Save the training to a file; see `resume`.
-
-        Raises:
-          ValueError: before training.  CheckpointError: if it cannot be written.
-        """
-        if self.state is None:
-            raise ValueError("there is nothing to save yet: call fit first.")
-        self._write(Path(path), self._description())
-
-    def resume(
-        self,
-        path: str | Path,
-        x: ArrayLike,
-        y: ArrayLike,
-        protected: Protected = None,
-        **conditions: Any,
-    ) -> FairTrainer:
-        """Continue a training that `save`, or ``fit(checkpoint=...)``, wrote; return the trainer.
-
-        Args:
-          path: the file, written by a trainer with the same arguments.
-          x, y, protected: the same training rows.
-          conditions: ``given`` and ``sample_weight`` of them, as of `fit`.
-
-        Raises:
-          CheckpointError: if there is no file, or its settings or rows differ.
-        """
-        before = dict(vars(self))
-        try:
-            self.state = None
-            self._start(TrainingData.of(x, y, protected, **conditions))
-            if not self._restore(Path(path), self._description()):
-                raise CheckpointError(f"there is no checkpoint {path}")
-        except BaseException:
-            vars(self).update(before)
-            raise
-        return self
-
-    def _start(
-        self, data: TrainingData, validation: Any = None, constraint_rows: Any = None
-    ) -> tuple[Rows, Rows | None, Rows | None]:
-        """Return training, validation and constraint rows; make a first state if there is none."""
-        encoders = None if self.state is None else self.encoders
-        if data.weights is not None:
-            check_takes_weights(self.task)
-            if constraint_rows is not None:
-                raise ValueError("constraint_rows have no weights; leave out sample_weight.")
-            for penalty in self.penalties:
-                penalty.check_takes_weights()
-        rows, self.encoders = make_rows(data, self.penalties, encoders, self._dtype)
         test = constraint = None
         if validation is not None:
-            if not isinstance(validation, tuple) or not 2 <= len(validation) <= 5:
-                raise ValueError(
-                    "validation must be (x, y), (x, y, protected), or (x, y, protected, given,"
-                    " sample_weight)."
-                )
-            data = TrainingData.of(*validation)
-            test, _ = make_rows(data, self.penalties, self.encoders, self._dtype)
+            if not isinstance(validation, tuple) or not 2 <= len(validation) <= 3:
+                raise ValueError("validation must be (x, y) or (x, y, protected).")
+            test = TrainingData.of(*validation)
         if constraint_rows is not None:
-            constraint = make_constraint_rows(constraint_rows, rows, self.penalties, self.encoders)
+            if not isinstance(constraint_rows, tuple) or len(constraint_rows) != 2:
+                raise ValueError("constraint_rows must be (x, protected), of rows not trained on.")
+            constraint = TrainingData.of(constraint_rows[0], None, constraint_rows[1])
+        self.train(data, test, constraint, steps, evaluate_every, progress=progress)
+        for text in self.shortfalls(data, constraint):
+            warnings.warn(text, UserWarning, stacklevel=2)
+        return self.history
+
+    def train(
+        self,
+        data: TrainingData,
+        validation: TrainingData | None = None,
+        constraint: TrainingData | None = None,
+        steps: int = 500,
+        evaluate_every: int = 25,
+        *,
+        progress: bool = False,
+    ) -> None:
+        """Train as `fit` does, on rows in one order."""
+        steps = check_count("steps", steps)
+        evaluate_every = check_count("evaluate_every", evaluate_every)
+        if data.weights is not None:
+            check_takes_weights(self.task)
+            if constraint is not None:
+                raise ValueError("constraint rows have no weights; leave out sample_weight.")
+            for penalty in self.penalties:
+                penalty.check_takes_weights()
+        learned = None if self.state is None else self.encoders
+        rows, self.encoders = make_rows(data, self.penalties, learned, self._dtype)
+        parts = {"train": rows}
+        if validation is not None:
+            parts["validation"] = self._rows_of(validation)
+        others = None
+        if constraint is not None:
+            others = make_constraint_rows(constraint, rows, self.penalties, self.encoders)
         self._supported_penalties = tuple(
             encoder.with_supported_degree(penalty)
             for penalty, encoder in zip(self.penalties, self.encoders, strict=True)
         )
         if self.state is None:
-            self._best = None
             self._make_state(rows)
-        self._trained_on = digest(rows)
-        validated = "" if test is None else digest(test)
-        if validated != self._validated:  # the best network was chosen on other rows
-            self._best, self._validated = None, validated
-        return rows, test, constraint
+        assert self.state is not None
+        self.limits = None
+        done = int(self.state.step)
+        ends = [*range((done // evaluate_every + 1) * evaluate_every, steps, evaluate_every), steps]
+        padded_rows = rows if self._size(rows) is None else padded(rows)
+        with progress_bar(progress, max(steps, done), unit="step") as advance:
+            advance(done)
+            for end in ends if done < steps else []:
+                self._advance(parts, padded_rows, others, end)
+                shown = {name: f"{value:.3g}" for name, value in self.history.last.items()}
+                advance(end - done, {n: v for n, v in shown.items() if "dependence" in n})
+                done = end
+
+    def shortfalls(self, data: TrainingData, constraint: TrainingData | None = None) -> list[str]:
+        """Return a sentence for each value with which the training did not end well, and why.
+
+        A value on all training rows that is above its threshold, and batches in which chance alone
+        exceeds it, whose multiplier rises whatever the network does.
+        """
+        assert self.state is not None
+        rows, found = self._rows_of(data), list[str]()
+        _, values = self._evaluate(rows)
+        kept, size = self.history.kept_by(values), self._size(rows)
+        # What may give more than the threshold by chance: rows, their number, and what helps.
+        suspects: dict[str, tuple[Rows, int, str]] = {}
+        if not all(kept.values()):
+            count, fewer = len(rows.x), "more rows, lower degrees or a higher threshold are needed"
+            suspects[f"these {count:,} rows"] = rows, count, fewer
+        if size is not None and kept:
+            larger = (
+                "the multiplier rose whatever the network did; larger batches, or lower degrees"
+            )
+            suspects[f"batches of {size:,} rows"] = rows, size, f"{larger}, help"
+        if constraint is not None and not all(kept.values()):
+            others = self._rows_of(dataclasses.replace(constraint, y=np.zeros(len(constraint.x))))
+            name = f"the {len(others.x):,} rows that set the multiplier"
+            suspects[name] = others, len(others.x), "more of them, or lower degrees, are needed"
+        chances = {name: self._chance(*suspect[:2]) for name, suspect in suspects.items()}
+        for place, (name, limit) in enumerate(self.history.thresholds.items()):
+            if limit is None:
+                continue
+            causes = [suspect for suspect in chances if chances[suspect][place] >= limit]
+            if kept[name] and not causes:
+                continue
+            end = "keeps its threshold" if kept[name] else "ends above its threshold"
+            text = (
+                f"the training {end}: {self.history.measures[name]} of {name} is"
+                f" {values[place]:.3g} on the training rows, the threshold is {limit:g}"
+            )
+            if causes:
+                cause = causes[0]
+                found.append(
+                    f"{text}; {cause} give {chances[cause][place]:.3g} on average where nothing"
+                    f" depends on {name}: {suspects[cause][2]}"
+                )
+            elif size is not None and self._recent_value(name) < values[place] - UNDERSTATED:
+                found.append(
+                    f"{text}; batches of {size:,} rows give {self._recent_value(name):.3g} on"
+                    " average in the last steps, less than all rows together, and the multiplier"
+                    " sees no more: larger batches help"
+                )
+            elif isinstance(self.dual, LagrangianDual):
+                found.append(
+                    f"{text}, after {int(self.state.step):,} steps: more steps, or a larger"
+                    " learning rate of the multiplier, usually help"
+                )
+            else:
+                found.append(f"{text}: a larger weight of the penalty than {self.dual:g} helps")
+        return found
+
+    def _recent_value(self, name: str) -> float:
+        """Return the mean value of the batches of the last twentieth of the steps."""
+        values = self.history.steps[f"value_{name}"]
+        return float(np.mean(values[-max(len(values) // 20, 1) :]))
+
+    def _chance(self, rows: Rows, size: int) -> NDArray[Any]:
+        """Return the mean values ``(m,)`` of ``size`` rows whose attributes are in random orders.
+
+        Orders are within groups of what is given.
+        """
+        rng, found = np.random.default_rng(self.seed), []
+        for _ in range(SHUFFLES):
+            chosen = np.sort(rng.choice(len(rows.x), size, replace=False))
+            part = jax.tree.map(lambda leaf, chosen=chosen: leaf[chosen], rows)
+            order, shuffled = rng.permutation(size), []
+            for z, group in zip(part.z, part.group, strict=True):
+                codes = np.zeros(size) if group is None else np.asarray(group)
+                if codes.dtype.kind == "f":  # polynomials of it are removed
+                    codes = np.zeros(size)
+                places = np.argsort(codes, kind="stable")
+                moved = np.empty(size, int)
+                moved[places] = order[np.argsort(codes[order], kind="stable")]
+                shuffled.append(z[moved])
+            found.append(self._evaluate(part._replace(z=tuple(shuffled)))[1])
+        return np.mean(found, axis=0)
+
+    def _evaluate(self, rows: Rows) -> tuple[float, NDArray[Any]]:
+        """Return loss and dependences ``(m,)`` of the network on some rows."""
+        state = self.state
+        assert state is not None
+        assert self._program is not None
+        network = state.parameters, state.variables, state.penalties
+        loss, values = evaluate(self._program, self._supported_penalties, *network, rows)
+        return float(loss), np.asarray(values)
+
+    def _rows_of(self, data: TrainingData) -> Rows:
+        return make_rows(data, self.penalties, self.encoders, self._dtype)[0]
 
     def _make_state(self, rows: Rows) -> None:
         """Make the program of the training, its first state, and a history without steps."""
@@ -617,12 +623,13 @@ class FairTrainer:
         if self.task.check is not None:
             self.task.check(np.asarray(rows.y), (len(rows.y), *prediction.shape[1:]))
         columns = 1 if prediction.ndim == 1 else prediction.shape[1]
-        thresholds = {
-            name: None if penalty.threshold is None else float(np.asarray(penalty.threshold))
-            for penalty, encoder in zip(self._supported_penalties, self.encoders, strict=True)
-            for name in encoder.value_names(columns)
-        }
-        self.history = History({}, {}, thresholds)
+        thresholds, measures = dict[str, float | None](), dict[str, str]()
+        for penalty, encoder in zip(self._supported_penalties, self.encoders, strict=True):
+            for name in encoder.value_names(columns):
+                limit = penalty.threshold
+                thresholds[name] = None if limit is None else float(np.asarray(limit))
+                measures[name] = penalty.statistic.title
+        self.history = History({}, {}, thresholds, measures)
         weight = 0.0 if isinstance(self.dual, LagrangianDual) else self.dual
         self.state = first_state(
             program,
@@ -640,91 +647,31 @@ class FairTrainer:
         return None if size is None or size >= rows.x.shape[0] else size
 
     def _advance(
-        self, rows: Rows, padded_rows: Rows, test: Rows | None, constraint: Rows | None, end: int
+        self, parts: dict[str, Rows], padded_rows: Rows, constraint: Rows | None, end: int
     ) -> None:
         """Train up to step ``end``, and evaluate; change nothing if a loss is not finite."""
         assert self.state is not None
         assert self._program is not None
-        done, size, batches = int(self.state.step), self._size(rows), None
+        rows, before, batches = parts["train"], self.state, None
+        done, size = int(before.step), self._size(rows)
         if size is not None:
             batches = batch_rows(self.seed, rows.x.shape[0], size, done, end - done)
-        state, figures = run_steps(
+        self.state, figures = run_steps(
             self._program,
             self._supported_penalties,
-            self.state,
+            before,
             padded_rows,
             batches,
             end - done,
             constraint,
         )
-        network = self._program, self._supported_penalties, state.parameters, state.variables
-        measured = {"train": evaluate(*network, rows)}
-        if test is not None:
-            measured["validation"] = evaluate(*network, test, state.penalties)
-        finite = np.isfinite(np.append(figures.loss, np.asarray(measured["train"].loss)))
+        measured = {name: self._evaluate(part) for name, part in parts.items()}
+        finite = np.isfinite(np.append(figures.loss, measured["train"][0]))
         if not finite.all():
+            self.state = before
             step = done + min(int(np.argmin(finite)) + 1, end - done)
             raise TrainingError(
                 f"the training diverged: the loss is no longer finite at step {step}; weights and"
                 f" history are those of step {done}. A smaller learning rate usually helps."
             )
         self.history = self.history.with_steps(figures, measured, end)
-        self.state = state
-        if test is not None:
-            arrays, limits = (state.parameters, state.variables), self.history.limits
-            self._best = better_of(self._best, *arrays, measured["validation"], limits)
-
-    def _description(self) -> dict[str, Any]:
-        """Describe the training that a checkpoint belongs to."""
-        fields = sorted(field.name for field in dataclasses.fields(Penalty))
-        ascent: Any = {"weight": self.dual}
-        if isinstance(self.dual, LagrangianDual):
-            ascent = {"two_sided": self.dual.two_sided}
-        return {
-            "network": digest(in_mode(self._initial, training=True)[1:]),
-            "penalties": [
-                describe({name: getattr(penalty, name) for name in fields})
-                for penalty in self.penalties
-            ],
-            "task": describe(dataclasses.astuple(self.task)),
-            "dual": ascent,
-            "batch size": self.batch_size,
-            "seed": self.seed,
-            "training rows": self._trained_on,
-        }
-
-    def _write(self, path: Path, description: Mapping[str, Any]) -> None:
-        assert self.state is not None
-        best, history = self._best, self.history
-        arrays = best or self.state
-        kinds = {"steps": history.steps, "evaluations": history.evaluations}
-        columns = {f"{kind} {n}": column for kind, of in kinds.items() for n, column in of.items()}
-        notes = {
-            "best": None if best is None else [*best.rank, best.waited],
-            "went back": self._went_back,
-            "validated": self._validated,
-            "limits": self.limits,
-        }
-        tree = self.state, arrays.parameters, arrays.variables
-        write_checkpoint(path, description, tree, columns, notes)
-
-    def _restore(self, path: Path, description: Mapping[str, Any]) -> bool:
-        """Continue from the training in a file; return whether there is one."""
-        assert self.state is not None
-        like = self.state, self.state.parameters, self.state.variables
-        checkpoint = read_checkpoint(path, description, like)
-        if checkpoint is None:
-            return False
-        (self.state, parameters, variables), columns, notes = checkpoint
-        self._best = None
-        if notes["best"] is not None:
-            *rank, waited = notes["best"]
-            self._best = Best(parameters, variables, tuple(rank), waited)
-        self._went_back, self._validated = notes["went back"], notes["validated"]
-        self.limits = None if notes["limits"] is None else tuple(notes["limits"])
-        kinds: dict[str, dict[str, Any]] = {"steps": {}, "evaluations": {}}
-        for name, column in columns.items():
-            kind, name = name.split(" ", 1)
-            kinds[kind][name] = column
-        self.history = dataclasses.replace(self.history, **kinds)
-        return True

@@ -23,7 +23,7 @@ from hgr_jax._checks import check_indexes
 from hgr_jax.tables.date_texts import ISO_DATE, as_digits, as_month
 from hgr_jax.tables.delimited import arrow
 from hgr_jax.tables.faults import TableError, printable
-from hgr_jax.tables.kinds import TEXT_KIND, TEXT_KINDS, Form, Kind, kinds_of_form
+from hgr_jax.tables.kinds import TEXT_KIND, TEXT_KINDS, Kind
 from hgr_jax.tables.number_texts import MAX_EXACT_DIGITS
 from hgr_jax.tables.reading import Reading
 from hgr_jax.tables.texts import (
@@ -429,8 +429,8 @@ def plain_numbers(present: Any) -> Inferred | None:
         suspects = compute.any(compute.match_substring_regex(present, _SUSPECTS)).as_py()
         if suspects or compute.any(_are_dates(_sample_of(present))).as_py():
             return None
-        return Inferred(values, "", Form("numbers", _point_of(present)))
-    return None if _are_grouped(present) else Inferred(values, "", Form("numbers", "."))
+        return Inferred(values, "", "numbers")
+    return None if _are_grouped(present) else Inferred(values, "", "numbers")
 
 
 def _are_grouped(texts: Any) -> bool:
@@ -469,7 +469,7 @@ def _plain_integers(texts: Any, also_missing: Collection[str]) -> Inferred | Non
     if compute.any(_are_dates(_sample_of(texts))).as_py():
         return None
     numbers = values.cast(pa.float64())
-    return Inferred(np.asarray(numbers.to_numpy(), np.float64), "", Form("numbers"))
+    return Inferred(np.asarray(numbers.to_numpy(), np.float64), "", "numbers")
 
 
 def count_kinds(
@@ -516,11 +516,16 @@ def parse_text_columns(
             run = stack.enter_context(concurrent.futures.ThreadPoolExecutor(os.cpu_count())).map
         first = dict(run(functools.partial(_first_look, reading=reading), columns))
         counted = {name: look for name, look in first.items() if look.counts is not None}
-        meanings = _decided(counted, reading, where)
+
+        def decide(looks: Mapping[str, _Look]) -> dict[str, Meaning]:
+            counts = {name: look.counts for name, look in looks.items() if look.counts is not None}
+            return decide_columns(counts, where, {name: reading.hints(name) for name in counts})
+
+        meanings = decide(counted)
         if any(meaning.shows_comma for meaning in meanings.values()):
             doubtful = {n: look for n, look in first.items() if look.shows_point}
             counted |= {name: look.counted() for name, look in doubtful.items()}
-            meanings = _decided(counted, reading, where)
+            meanings = decide(counted)
 
         def parsed(name: str) -> Inferred:
             look = first[name]
@@ -529,7 +534,7 @@ def parse_text_columns(
                 return look.plain
             meaning = meanings[name]
             values = parse_as(look.cells.present, meaning)
-            return Inferred(values, meaning.note, meaning.form, meaning.skip)
+            return Inferred(values, meaning.note, meaning.kind.word, meaning.skip)
 
         values = dict(zip(wanted, run(parsed, wanted), strict=True))
     missing = {
@@ -547,27 +552,24 @@ class _Look:
     cells: TextCells
     plain: Inferred | None = None
     counts: KindCounts | None = None
-    form: Form | None = None
     type: str | None = None
 
     @property
     def shows_point(self) -> bool:
         """Whether it holds plain numbers with a point, which may be between thousands."""
-        return (
-            self.plain is not None
-            and self.plain.form == Form("numbers", ".")
-            and (
-                arrow().types.is_string(self.cells.present.type)
-                or arrow().types.is_large_string(self.cells.present.type)
-            )
-        )
+        texts, types = self.cells.present, arrow().types
+        if self.plain is None or not (
+            types.is_string(texts.type) or types.is_large_string(texts.type)
+        ):
+            return False
+        compute = arrow().compute
+        return bool(compute.any(compute.match_substring(texts, ".")).as_py())
 
     def counted(self) -> _Look:
         """Return the column with the kinds of its texts counted."""
         sample = _sample_of(self.cells.present).to_pylist()
-        kinds = kinds_of_form(self.form) if self.form else kinds_of_sample(sample, self.type)
-        counts = count_kinds(self.cells, kinds)
-        return _Look(self.cells, counts=counts, form=self.form, type=self.type)
+        counts = count_kinds(self.cells, kinds_of_sample(sample, self.type))
+        return _Look(self.cells, counts=counts, type=self.type)
 
 
 def _first_look(column: tuple[str, Any], reading: Reading) -> tuple[str, _Look]:
@@ -575,43 +577,22 @@ def _first_look(column: tuple[str, Any], reading: Reading) -> tuple[str, _Look]:
     name, texts = column
     if arrow().types.is_timestamp(texts.type):
         dates = in_seconds(texts.to_numpy())
-        return name, _Look(TextCells(texts, {}), Inferred(dates, "", Form("dates", order="iso")))
+        return name, _Look(TextCells(texts, {}), Inferred(dates, "", "dates"))
     if arrow().types.is_floating(texts.type):
         values = texts.to_numpy()
-        return name, _Look(TextCells(texts, {}), Inferred(values, "", Form("numbers", ".")))
-    form, hints = reading.forms.get(name), reading.hints(name)
-    points = hints.type is None and hints.point != "," and (form is None or form.point != ",")
-    if points and (form is None or form.kind == "numbers"):
+        return name, _Look(TextCells(texts, {}), Inferred(values, "", "numbers"))
+    hints = reading.hints(name)
+    points = hints.type is None and hints.point != ","
+    if points:
         integers = _plain_integers(texts, reading.na_texts)
         if integers is not None:
             return name, _Look(TextCells(texts, {}), integers)
     cells = TextCells.of(texts, reading.missing(name))
     if points:
         plain = plain_numbers(cells.present)
-        if plain is not None and (form is None or form.kind == "numbers"):
+        if plain is not None:
             return name, _Look(cells, plain)
-    return name, _Look(cells, form=form, type=hints.type).counted()
-
-
-def _decided(
-    looks: Mapping[str, _Look], reading: Reading, where: Callable[[int], str]
-) -> dict[str, Meaning]:
-    """Decide the meanings of columns, of which some have a form already."""
-    counts = {name: look.counts for name, look in looks.items() if look.counts is not None}
-    meanings = decide_columns(counts, where, {name: reading.hints(name) for name in counts})
-    for name, meaning in meanings.items():
-        form = looks[name].form
-        if form is None:
-            continue
-        if not meaning.is_text:
-            meanings[name] = dataclasses.replace(meaning, form=form)
-        else:
-            other = dataclasses.replace(looks[name], form=None).counted().counts
-            assert other is not None
-            found = other.decide(where, reading.hints(name))
-            if found.form is not None and found.form.kind != form.kind:
-                meanings[name] = found
-    return meanings
+    return name, _Look(cells, type=hints.type).counted()
 
 
 def _count_look(
@@ -764,12 +745,6 @@ def _level_counts(texts: Any) -> tuple[list[str], list[int], NDArray[np.intp]]:
     sizes, first = _sizes_and_places(codes, len(levels))
     order = sorted(np.flatnonzero(sizes).tolist(), key=first.__getitem__)
     return [levels[i] for i in order], sizes[order].tolist(), first[order]
-
-
-def _point_of(present: Any) -> str:
-    """Return the decimal point of plain numbers, ``""`` if no number shows it."""
-    compute = arrow().compute
-    return "." if compute.any(compute.match_substring(present, ".")).as_py() else ""
 
 
 def _cast_numbers(present: Any) -> NDArray[np.float64] | None:

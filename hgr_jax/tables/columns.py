@@ -23,7 +23,6 @@ from hgr_jax._checks import check_count, check_indexes
 from hgr_jax._optional import require
 from hgr_jax._texts import first_names, grouped
 from hgr_jax.tables.faults import TableError, check_names
-from hgr_jax.tables.kinds import Form
 from hgr_jax.tables.levels import (
     MAX_ROUNDING_STEPS,
     Category,
@@ -50,14 +49,12 @@ class Frame:
         ``datetime64``, NaT where missing; or texts, empty where missing.
       notes: notes on columns by name, and on the file by its name.
       skipped: content of the columns that are neither numbers nor text, by name.
-      forms: forms of the columns of numbers and of dates, by name.
     """
 
     source: str
     columns: Mapping[str, NDArray[Any]]
     notes: Mapping[str, str] = dataclasses.field(default_factory=dict)
     skipped: Mapping[str, str] = dataclasses.field(default_factory=dict)
-    forms: Mapping[str, Form] = dataclasses.field(default_factory=dict)
 
     @property
     def rows(self) -> int:
@@ -116,11 +113,11 @@ class Frame:
 
 
 class ParsedColumn(NamedTuple):
-    """A column in usable form, a note on it, and the form in which its texts were written."""
+    """A column in usable form, a note on it, and the word of the kind of its texts."""
 
     values: NDArray[Any] | Category | Unusable
     note: str = ""
-    form: Form | None = None
+    kind: str = ""
 
 
 def unique_names(names: Sequence[str]) -> list[str]:
@@ -203,13 +200,12 @@ class Parsing:
     """How to parse texts.
 
     Attributes:
-      hints, form, where: arguments of `infer`.
+      hints, where: arguments of `infer`.
       missing: texts that mean a missing value, in lower case.
       numbers_in_text: whether texts that all are plain numbers become numbers, not levels.
     """
 
     hints: Hints = Hints()  # noqa: RUF009 - immutable
-    form: Form | None = None
     missing: Collection[str] = MISSING
     where: Callable[[int], str] = "in row {}".format
     numbers_in_text: bool = False
@@ -335,16 +331,15 @@ def _parse_texts(present: list[Any], missing: NDArray[np.bool_], parsing: Parsin
     inferred = infer(
         texts,
         hints=parsing.hints,
-        form=parsing.form,
         where=parsing.where,
         missing=words,
-        typed=typed and parsing.form is None,
+        typed=typed,
     )
     if inferred.skip:
         return ParsedColumn(Unusable(inferred.skip))
     values = inferred.values
     if not holds_texts(values):
-        return ParsedColumn(values, inferred.note, inferred.form)
+        return ParsedColumn(values, inferred.note, inferred.kind)
     return ParsedColumn(encode_texts(values[values != ""], values == ""), inferred.note)
 
 

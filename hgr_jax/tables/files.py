@@ -32,7 +32,6 @@ from hgr_jax.tables.databases import read_duckdb, read_sqlite
 from hgr_jax.tables.delimited import arrow, as_utf8, read_cells, read_headless_cells, trimmed
 from hgr_jax.tables.faults import TableError, unreadable
 from hgr_jax.tables.json_files import read_json
-from hgr_jax.tables.kinds import Form
 from hgr_jax.tables.layouts import find_footer, find_layout
 from hgr_jax.tables.levels import Category, Unusable, encode_numbers, object_array
 from hgr_jax.tables.packed import DATABASES, Contents, format_of, read_contents
@@ -194,7 +193,7 @@ def _parse_typed_columns(
 ) -> Frame:
     """Parse the columns of a file whose values have types."""
     names, notes = name_columns(old_names)
-    columns, skipped, forms = {}, {}, {}
+    columns, skipped, kinds = {}, {}, {}
     places = {name: place for place, name in enumerate(names)}
     for name in reading.chosen(shown, names):
         if reading.types.get(name) == "id":
@@ -202,12 +201,11 @@ def _parse_typed_columns(
             continue
         parsing = Parsing(
             reading.hints(name),
-            reading.forms.get(name),
             reading.missing(name),
             where,
             numbers_in_text,
         )
-        values, note, form = parse_column(column(places[name]), parsing)
+        values, note, kinds[name] = parse_column(column(places[name]), parsing)
         if isinstance(values, Unusable):
             skipped[name] = values.reason
             continue
@@ -217,11 +215,9 @@ def _parse_typed_columns(
             levels = ["" if level.lower() in reading.na_texts else level for level in values.levels]
             values = object_array([*levels, ""])[values.codes]
         columns[name] = values
-        if form:
-            forms[name] = form
         if note:
             add_note(notes, name, note)
-    return _as_frame(shown, columns, forms, notes, skipped, reading)
+    return _as_frame(shown, columns, kinds, notes, skipped, reading)
 
 
 def _read_sheet(body: bytes, shown: str, reading: Reading) -> Frame:
@@ -292,16 +288,16 @@ def _read_text(body: bytes, shown: str, reading: Reading) -> Frame:
         remarks.append(note)
     if remarks:
         add_note(notes, shown, "; ".join(remarks))
-    forms = {name: column.form for name, column in parsed.items() if column.form}
+    kinds = {name: column.kind for name, column in parsed.items()}
     values = {name: column.values for name, column in parsed.items() if not column.skip}
     skipped = {name: column.skip for name, column in parsed.items() if column.skip}
-    return _as_frame(shown, values, forms, notes, skipped, reading)
+    return _as_frame(shown, values, kinds, notes, skipped, reading)
 
 
 def _as_frame(
     shown: str,
     parsed: Mapping[str, NDArray[Any]],
-    forms: Mapping[str, Form],
+    kinds: Mapping[str, str],
     notes: dict[str, str],
     skipped: Mapping[str, str],
     reading: Reading,
@@ -314,18 +310,13 @@ def _as_frame(
     if not parsed:
         name, reason = next(iter(skipped.items()))
         raise TableError(f"{shown}: no column holds numbers or text; {name!r} holds {reason}")
-    columns, all_forms = {}, {}
-    point = "," if any(form.point == "," for form in forms.values()) else "."
+    columns = {}
     for name, values in parsed.items():
-        if not holds_texts(values):
-            form = forms.get(name, Form("dates" if values.dtype.kind == "M" else "numbers"))
-            no_point = form.kind == "numbers" and not form.point
-            all_forms[name] = dataclasses.replace(form, point=point) if no_point else form
-            if values.dtype.kind != "M":
-                are_numbers = values.dtype.kind in "fiu" and form.kind == "numbers"
-                values = as_numbers_in_days(values).astype(np.float64)
-                if are_numbers and reading.missing_numbers:
-                    values = np.where(np.isin(values, reading.missing_numbers), np.nan, values)
+        if not holds_texts(values) and values.dtype.kind != "M":
+            are_numbers = values.dtype.kind in "fiu" and kinds[name] in ("", "numbers")
+            values = as_numbers_in_days(values).astype(np.float64)
+            if are_numbers and reading.missing_numbers:
+                values = np.where(np.isin(values, reading.missing_numbers), np.nan, values)
         columns[name] = values
     notes = {name: note for name, note in notes.items() if name == shown or name in columns}
-    return Frame(shown, columns, notes, skipped, all_forms)
+    return Frame(shown, columns, notes, skipped)

@@ -8,7 +8,6 @@ from collections.abc import Iterable, Mapping, Sequence
 
 from hgr_jax._checks import check_choice, check_count
 from hgr_jax.tables.faults import TYPES, TableError, check_names
-from hgr_jax.tables.kinds import Form
 from hgr_jax.tables.number_texts import is_number
 from hgr_jax.tables.texts import MISSING, Hints
 
@@ -49,7 +48,6 @@ class Reading:
     columns: Sequence[str] = ()
     drop: Sequence[str] = ()
     types: Mapping[str, str] = dataclasses.field(default_factory=dict)
-    forms: Mapping[str, Form] = dataclasses.field(default_factory=dict)
 
     def __post_init__(self) -> None:
         """Check the options."""
@@ -58,10 +56,8 @@ class Reading:
             if isinstance(value, str) or not isinstance(value, Iterable):
                 raise TypeError(f"{option} must be a sequence of texts; got {value!r}.")
             object.__setattr__(self, option, tuple(map(str, value)))
-        for option in ("types", "forms"):
-            value = getattr(self, option)
-            if not isinstance(value, Mapping):
-                raise TypeError(f"{option} must be a mapping of columns; got {value!r}.")
+        if not isinstance(self.types, Mapping):
+            raise TypeError(f"types must be a mapping of columns; got {self.types!r}.")
         for option, most in (("delimiter", 1), ("comment", 2)):
             value = getattr(self, option)
             if value is not None and (not 0 < len(value) <= most or {*value} & {*'\r\n"'}):
@@ -93,7 +89,7 @@ class Reading:
         """The decimal point of the file, None to infer it."""
         if self.decimal or self.thousands:
             return self.decimal or ("," if self.thousands == "." else ".")
-        return "," if any(form.point == "," for form in self.forms.values()) else None
+        return None
 
     def names_row(
         self, rows: Sequence[Sequence[str]], ends: Sequence[int], shown: str
@@ -113,18 +109,13 @@ class Reading:
         """Return what is known of a column."""
         kind = self.types.get(name)
         if kind in ("dmy", "mdy"):
-            return Hints(self.explicit_point, kind, "date")
-        return Hints(self.explicit_point, type=kind)
+            return Hints(self.point, kind, "date")
+        return Hints(self.point, type=kind)
 
     @property
     def na_texts(self) -> frozenset[str]:
         """`na` in lower case."""
         return frozenset(text.strip().lower() for text in self.na)
-
-    @property
-    def explicit_point(self) -> str | None:
-        """The decimal point that was asked for."""
-        return self.point if self.decimal or self.thousands else None
 
     def missing(self, name: str = "") -> frozenset[str]:
         """Return the texts of a column that mean a missing value, in lower case."""

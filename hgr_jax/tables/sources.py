@@ -310,7 +310,7 @@ def _typed_part(file: Path, reading: Reading) -> Part:
 
 def _refuse_reading(shown: str, reading: Reading) -> None:
     """Raise for options that files of typed columns do not have in batches."""
-    kept = ("columns", "drop", "forms", "table")
+    kept = ("columns", "drop", "table")
     usual = Reading(**{name: getattr(reading, name) for name in kept})
     for option, value in vars(reading).items():
         if value != getattr(usual, option):

@@ -19,9 +19,7 @@ from hgr_jax._texts import counted
 from hgr_jax.tables.kinds import (
     TEXT_KIND,
     TEXT_KINDS,
-    Form,
     Kind,
-    kinds_of_form,
 )
 from hgr_jax.tables.number_texts import (
     MAX_EXACT_DIGITS,
@@ -136,13 +134,13 @@ class Inferred:
       values: ``(n,)``: float64, NaN where missing; ``datetime64``, NaT where missing; booleans (of
         type object, with None, if any is missing); or texts, ``""`` where missing.
       note: how texts that are not plain were read; may be empty.
-      form: how numbers, dates and times are written, else None.
+      kind: the word of the kind of texts: "numbers", "dates", "times", ...; may be empty.
       skip: the reason why the column is left out; may be empty.
     """
 
     values: NDArray[Any]
     note: str = ""
-    form: Form | None = None
+    kind: str = ""
     skip: str = ""
 
 
@@ -152,7 +150,7 @@ class Meaning:
 
     Attributes:
       kind: the kind of nearly all texts; `TEXT_KIND` for plain text.
-      form: how numbers, dates and times are written; None for other kinds.
+      thousands: the mark between thousands; ``""`` if no number has one.
       note: how texts that are not plain are read; may be empty.
       units: the units that numbers may have.
       rivals: decimal points, or orders of dates, that would read as many texts.
@@ -162,7 +160,7 @@ class Meaning:
     """
 
     kind: Kind
-    form: Form | None = None
+    thousands: str = ""
     note: str = ""
     units: frozenset[str] = frozenset({""})
     rivals: frozenset[str] = frozenset()
@@ -442,10 +440,10 @@ class KindCounts:
         either = orders if kind.order in orders else points if kind.point else set()
         rivals = frozenset(either if len(either) > 1 else ())
         units = count.accepted_units()
-        form = self._form(kind, count, units)
+        thousands = "".join(sorted(count.points - {kind.point})) if kind.point else ""
         shows_comma = kind.point == "," and "," in count.points and not rivals
         note = self._note(kind, count, where, hints)
-        return Meaning(kind, form, note, units, rivals, shows_comma)
+        return Meaning(kind, thousands, note, units, rivals, shows_comma)
 
     def _candidates(self, hints: Hints) -> list[tuple[Kind, _KindCount]]:
         """Return the kinds of nearly all texts, or of most if few different ones are odd."""
@@ -496,15 +494,6 @@ class KindCounts:
             and min(self.whole, marked) >= MIN_GROUPED
             and self.digits[1] <= 3
         )
-
-    def _form(self, kind: Kind, count: _KindCount, units: frozenset[str]) -> Form | None:
-        if kind.word == "true or false":
-            return Form("numbers")
-        if not kind.point:
-            return Form(kind.word, order=kind.order)
-        thousands = "".join(sorted(count.points - {kind.point}))
-        unit = next(iter(units - {""}), "") if len(units) == 2 else ""
-        return Form("numbers", kind.point if count.points else "", thousands, unit=unit)
 
     def _note(
         self, kind: Kind, count: _KindCount, where: Callable[[int], str], hints: Hints
@@ -607,7 +596,7 @@ def decide_columns(
     meanings = {name: column.decide(where, hints[name]) for name, column in counts.items()}
     decided = [meaning for meaning in meanings.values() if not meaning.rivals]
     point = "," if any(meaning.shows_comma for meaning in decided) else None
-    orders = {m.form.order for m in decided if m.form} & {"mdy", "dmy"}
+    orders = {m.kind.order for m in decided} & {"mdy", "dmy"}
     order = orders.pop() if len(orders) == 1 else "dmy" if point and not orders else None
     for name, meaning in meanings.items():
         known = hints[name]
@@ -627,7 +616,7 @@ def _noting_doubt(meaning: Meaning) -> Meaning:
         return meaning
     if meaning.kind.point:
         other = "," if meaning.kind.point == "." else "."
-        if meaning.form is None or meaning.form.thousands != other:
+        if meaning.thousands != other:
             return meaning
         first, *others = meaning.note.split("; ")
         note = "; ".join([f"{first}; --decimal {other} reads it otherwise", *others])
@@ -660,19 +649,15 @@ def infer(
     texts: NDArray[Any],
     *,
     hints: Hints = Hints(),
-    form: Form | None = None,
     where: Callable[[int], str] = "in row {}".format,
     missing: Tallies | None = None,
     typed: bool = False,
 ) -> Inferred:
     """Parse texts as the kind that nearly all of them are of, or leave them as text.
 
-    With a ``form``, texts are of that form, of another kind than the form's, or plain text.
-
     Args:
       texts: ``(n,)``, trimmed, ``""`` where missing.
       hints: what is known of the column.
-      form: how the texts are written, its decimal point included; None to infer it.
       where: words the place of a row.
       missing: numbers of rows of texts that mean a missing value.
       typed: whether texts that all are numbers are a category, as in a table with types.
@@ -690,36 +675,14 @@ def infer(
     levels, counts = list(position), np.bincount(codes, minlength=len(position)).tolist()
     first = rows[np.unique(codes, return_index=True)[1]].tolist()
 
-    def meaning_of(kinds: Sequence[Kind]) -> Meaning:
-        kind_counts = KindCounts(kinds, len(texts), missing=missing or {})
-        kind_counts.add(levels, counts, first)
-        return kind_counts.decide(where, hints, typed=typed)
-
     sample = texts[rows[:: max(1, len(rows) // SAMPLE_SIZE)]].tolist()
-    meaning = infer_meaning(sample, meaning_of, form, hints.type)
+    kind_counts = KindCounts(kinds_of_sample(sample, hints.type), len(texts), missing=missing or {})
+    kind_counts.add(levels, counts, first)
+    meaning = kind_counts.decide(where, hints, typed=typed)
     all_codes = np.full(len(texts), -1)
     all_codes[rows] = codes
     values = meaning.parse(levels if len(rows) == len(texts) else [*levels, ""])[all_codes]
-    return Inferred(values, meaning.note, meaning.form, meaning.skip)
-
-
-def infer_meaning(
-    sample: Sequence[str],
-    meaning_of: Callable[[Sequence[Kind]], Meaning],
-    form: Form | None,
-    wanted: str | None = None,
-) -> Meaning:
-    """Return the meaning of texts, given their form or a sample of them, and a ``wanted`` type.
-
-    ``meaning_of`` returns the meaning of all texts, given the kinds to try.
-    """
-    if form is not None:
-        meaning = meaning_of(kinds_of_form(form))
-        if not meaning.is_text:
-            return dataclasses.replace(meaning, form=form, rivals=frozenset())
-        other = infer_meaning(sample, meaning_of, None)
-        return other if other.form is not None and other.form.kind != form.kind else meaning
-    return meaning_of(kinds_of_sample(sample, wanted))
+    return Inferred(values, meaning.note, meaning.kind.word, meaning.skip)
 
 
 def kinds_of_sample(sample: Sequence[str], wanted: str | None = None) -> Sequence[Kind]:
