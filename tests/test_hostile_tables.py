@@ -162,7 +162,6 @@ def test_what_pair_and_fair_refuse(folder: Path, command: Command) -> None:
 
 
 def test_columns_asked_for_that_cannot_be_used(folder: Path, command: Command) -> None:
-    """Whether the table is in memory or read batch by batch."""
     written(COLUMNS["constant"])
     for option in ("target", "given", "categories"):
         value = "'3'" if option == "categories" else "3"

@@ -106,7 +106,6 @@ def test_tables_refuse_rows_in_another_order() -> None:
 def test_mappings_of_series_refuse_rows_in_another_order() -> None:
     plain = {"a": A, "c": C}
     zone = labelled(np.where(A > 0, "sun", "shade"))
-    state = hgr_jax.ScanState.prepare(plain)
     calls: list[Callable[[Any], Any]] = [
         hgr_jax.scan,
         hgr_jax.hgr_matrix,
@@ -114,8 +113,6 @@ def test_mappings_of_series_refuse_rows_in_another_order() -> None:
         lambda table: hgr_jax.scan(table, groups=OPTIONS["groups"].to_numpy()),
         lambda table: hgr_jax.scan(table, counts=OPTIONS["counts"].to_numpy()),
         hgr_jax.ConditionalTests,
-        hgr_jax.ScanState.prepare,
-        state.update,
         lambda given: hgr_jax.hgr(A.to_numpy(), B.to_numpy(), given=given),
         lambda given: hgr_jax.independence_test(A.to_numpy(), B.to_numpy(), given=given),
         lambda table: plot_predictions(A.to_numpy(), table),

@@ -35,10 +35,6 @@ def scanned(**options: Any) -> Callable[[], Any]:
     return lambda: hgr_jax.scan(TABLE, **options)
 
 
-def prepared(**options: Any) -> Callable[[], Any]:
-    return lambda: hgr_jax.ScanState.prepare(TABLE, **options)
-
-
 kb, kb_fit, sk, sk_fit = hgr_jax.kb, hgr_jax.kb_fit, hgr_jax.sk, hgr_jax.sk_fit
 ace, rdc, kde, neural = hgr_jax.ace, hgr_jax.rdc, hgr_jax.kde, hgr_jax.neural
 cca, ica, hsic = hgr_jax.kernel_cca, hgr_jax.kernel_ica_contrast, hgr_jax.hsic
@@ -123,10 +119,6 @@ TYPE_ERRORS: list[tuple[str, Callable[[], Any]]] = [
     ("key must be a random key", lambda: hgr_jax.Test(key=0)),
     ("memory must be an int", lambda: hgr_jax.Execution(memory="2G")),
     ("progress must be True or False", lambda: hgr_jax.Execution(progress=1)),
-    *(
-        ("checkpoint must be the path of a folder", lambda p=p: hgr_jax.Execution(checkpoint=p))
-        for p in (3, "", [])
-    ),
     ("categories must be a sequence of names", lambda: hgr_jax.Categories("a")),
 ]
 
@@ -346,13 +338,6 @@ VALUE_ERRORS: list[tuple[str, Callable[[], Any]]] = [
     ("the first pairs by p-value take p-values", scanned(top=5, test=None)),
     ("top is for scans without given columns", scanned(top=5, given="x0")),
     ("top is for the measures 'hgr', 'kb', 'sk'", scanned(top=5, measure="pearson")),
-    ("k must be", prepared(k=0)),
-    ("kernels as h or k: ", prepared(h=HATS)),
-    ("test must be 'auto' or None", prepared(test="permutation")),
-    ("weights as an array: ", prepared(weights=np.ones(ROWS))),
-    ("'none' is no column", prepared(weights="none")),
-    ("name no column", prepared(categories=["none"])),
-    ("memory is 1 MB", prepared(memory=2**20, h=50)),
 ]
 
 CASES = [(TypeError, *case) for case in TYPE_ERRORS] + [(ValueError, *c) for c in VALUE_ERRORS]

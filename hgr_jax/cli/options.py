@@ -145,14 +145,6 @@ class ScanOptions:
         _positive,
         metavar="N",
     )
-    checkpoint: Path | None = _option(  # noqa: RUF009 - a field
-        None,
-        "with --keep, or for files that are read batch by batch: save the progress there, so that"
-        " an interrupted run can continue",
-        _path,
-        metavar="FOLDER",
-        complete=_FOLDERS,
-    )
     sort: str | None = _option(
         None,
         "list pairs in place of findings: by HGR above |Spearman|, by HGR, by its excess over"

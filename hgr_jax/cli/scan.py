@@ -64,7 +64,7 @@ def _request_of(options: ScanOptions) -> Request:
             options.categories, missing="level" if options.missing_level else None
         ),
         top=None if options.keep is None else Top(options.keep, kept_by),
-        execution=Execution(progress=sys.stderr.isatty(), checkpoint=options.checkpoint),
+        execution=Execution(progress=sys.stderr.isatty()),
     )
 
 
@@ -91,7 +91,7 @@ def report_scan(
         try:
             result = scan_table(table, request, reading)
         except TooLargeError:
-            if request.top is not None or request.given is not None or request.needs_rows:
+            if request.top is not None or request.given is not None:
                 raise
             note = f"the pairs do not fit in memory: only the first {KEPT:,} are kept (--keep)"
             print(note, file=sys.stderr)
@@ -161,11 +161,6 @@ def _print_scan(result: Scan, title: str, findings: Findings, settings: ScanOpti
             f" {counted(totals['pairs'], 'pair')} of {counted(totals['columns'], 'column')}; more"
             f" than chance, at a false discovery rate of {FALSE_DISCOVERY_RATE:.0%}:"
             f" {totals['discoveries']:,} of all"
-        )
-    sample = result.settings.get("sample_rows")
-    if sample is not None:
-        print(
-            f"read batch by batch: ranks, pictures and single rows are by {counted(sample, 'row')}"
         )
     if not len(result):
         tested = totals is not None and totals["pairs"]

@@ -4,6 +4,8 @@ could be chance.
 
 from __future__ import annotations
 
+import dataclasses
+import functools
 from collections.abc import Callable, Collection, Iterable, Sequence
 from pathlib import Path
 from typing import Any
@@ -13,9 +15,7 @@ from numpy.typing import ArrayLike
 from hgr_jax._forks import refuse_forked
 from hgr_jax._threads import one_blas_thread
 from hgr_jax.core.kernels import KernelLike
-from hgr_jax.scanning.cluster import ClusterExecutor
 from hgr_jax.scanning.consumers import scan_columns
-from hgr_jax.scanning.passes import Executor, scan_in_passes
 from hgr_jax.scanning.request import (
     Categories,
     ColumnChoice,
@@ -28,14 +28,10 @@ from hgr_jax.scanning.request import (
 )
 from hgr_jax.scanning.result import Scan
 from hgr_jax.scanning.row_options import with_row_options
-from hgr_jax.scanning.streaming import BatchExecutor
-from hgr_jax.scanning.survey import is_small
-from hgr_jax.tables.columns import as_columns
+from hgr_jax.scanning.sampling import TakenRows, rows_that_fit, take_rows
+from hgr_jax.tables.columns import Columns, as_columns
 from hgr_jax.tables.reading import Reading
 from hgr_jax.tables.sources import open_path
-
-EXECUTORS: tuple[type[Executor], ...] = (ClusterExecutor, BatchExecutor)
-"""Executors of passes over tables that are not in memory, in the order in which they are tried."""
 
 
 def scan(
@@ -109,7 +105,7 @@ def scan(
         by="pvalue")``.
       names: of the columns of a matrix; default ``x0, x1, ...``.
       reading: how a file is read, where that cannot be found out: ``Reading(decimal=",")``.
-      execution: ``Execution(memory=2**29, progress=False, checkpoint=None)``.
+      execution: ``Execution(memory=2**29, progress=False)``.
 
     Returns:
       A `Scan`: lists, frames, matrices ``(p, p)``, pictures and fits of pairs.
@@ -166,31 +162,48 @@ def scan(
 def open_table(table: Any, request: Request, reading: Reading | None = None) -> Any:
     """Open a file, folder or pattern of files, as ``reading`` says; return other tables."""
     if isinstance(table, str | Path):
-        return open_path(table, reading, request.execution.memory, is_small)
+        memory = request.execution.memory
+        return open_path(table, reading, memory, functools.partial(rows_that_fit, memory))
     return table
 
 
 @one_blas_thread()
 def scan_table(table: Any, request: Request, reading: Reading | None = None) -> Scan:
     """Scan a table, wherever it is; ``reading`` says how a file is read."""
-    with request.execution.locked():
-        return _scan_opened(open_table(table, request, reading), request, reading)
+    taken, request = take_rows(open_table(table, request, reading), request, reading)
+    columns, request = _parsed_columns(taken, request)
+    return scan_columns(columns, request, taken.table)
 
 
-def _scan_opened(table: Any, request: Request, reading: Reading | None) -> Scan:
-    for kind in EXECUTORS:
-        executor = kind.of(table, request, reading)
-        if executor is not None:
-            return scan_in_passes(executor)
+def _parsed_columns(taken: TakenRows, request: Request) -> tuple[Columns, Request]:
+    """Return the columns of the rows that a scan takes, and the request of these columns."""
+    table, order = taken.table, taken.order
+    if order is not None and request.names is not None:
+        if len(request.names) != table.num_columns:
+            raise ValueError(
+                f"names must be {table.num_columns}, one for each column; got {len(request.names)}."
+            )
+        order = list(request.names)
+        table, request = table.rename_columns(order), dataclasses.replace(request, names=None)
     table, request = with_row_options(table, request)
+    unread = {}
+    if order is not None:
+        order = [name for name in order if name not in request.row_columns]
+        unread = {n: taken.notes.get(n, "neither numbers nor text") for n in order}
+        unread = {n: reason for n, reason in unread.items() if n not in table.column_names}
     columns = as_columns(
         table,
         names=request.names,
         categories=request.categories.names,
         integers_up_to=request.categories.integers_up_to,
         missing_level=request.categories.missing_level,
+        notes={name: note for name, note in taken.notes.items() if name not in unread},
     )
-    return scan_columns(columns, request, table)
+    if order is not None:
+        columns = columns.among(order, unread)
+    if taken.drawn is not None:
+        columns.notes["rows"] = taken.drawn.note
+    return dataclasses.replace(columns, drawn=taken.drawn), request
 
 
 def hgr_matrix(table: Any, **options: Any) -> Any:

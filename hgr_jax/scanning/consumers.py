@@ -10,23 +10,15 @@ are estimated in full at the end.
 from __future__ import annotations
 
 import dataclasses
-import hashlib
-import json
-import time
-from collections.abc import Iterator, Mapping, Sequence
-from pathlib import Path
+from collections.abc import Iterator
 from typing import Any
 
-import jax
-import jax.numpy as jnp
 import numpy as np
 
-from hgr_jax._archive import load_archive, save_archive
 from hgr_jax._arrays import Floats, Integers, chunks
 from hgr_jax._checks import as_host_weights, look_like_counts
 from hgr_jax._progress import progress_bar
 from hgr_jax.core.host.ranks import MOST_FUNCTIONS, RankedColumn, codes_of, ranked_columns, ranks
-from hgr_jax.core.kernels import encode
 from hgr_jax.inference.pvalue_histogram import PValueHistogram
 from hgr_jax.inference.rank_law import MIN_TABULATED_ROWS, ExactScreen
 from hgr_jax.scanning.features import as_features
@@ -39,23 +31,17 @@ from hgr_jax.scanning.pairs import (
     split_given,
 )
 from hgr_jax.scanning.request import (
-    CHECKPOINT_SECONDS,
     Request,
     Top,
-    damaged_checkpoint,
-    dtype_of_sums,
     position_of,
     positions_of,
 )
 from hgr_jax.scanning.residuals import GivenColumns
 from hgr_jax.scanning.result import Scan
-from hgr_jax.scanning.row_options import with_row_options
 from hgr_jax.scanning.run import Examined, as_scan, examine, scan_pairs
 from hgr_jax.scanning.screen import RankScreen, as_float32
 from hgr_jax.scanning.size import check_size
-from hgr_jax.scanning.table import Table
-from hgr_jax.tables.columns import Columns, as_columns
-from hgr_jax.tables.faults import TableError
+from hgr_jax.tables.columns import Columns
 
 SQUARE_SIDE = 512
 """Number of columns of a part; a square holds the pairs of two parts."""
@@ -63,14 +49,6 @@ SQUARE_SIDE = 512
 MIN_SCREENED_SHARE = 1 / 50
 """Smallest share of the pairs of a square for which it is screened: to examine a pair takes some 50
 times as long as to screen it."""
-
-FIRST_PAIRS_CHECKPOINT = "first_pairs.npz"
-
-KEPT_ARRAYS = ("scores", "log_p", "pairs")
-"""Arrays of `FirstPairs` in a checkpoint."""
-
-FINGERPRINT_VALUES = 2**10
-"""Number of values at which the kernels of a checkpoint are compared."""
 
 LIKE_COUNTS = (
     "weights are whole numbers, some above 1: if they say how often a row occurred, take counts= in"
@@ -110,46 +88,6 @@ def scan_columns(columns: Columns, request: Request, table: Any = None) -> Scan:
     return scan_pairs(in_memory)
 
 
-def scan_arrow(
-    table: Any, order: Sequence[str], request: Request, notes: Mapping[str, str]
-) -> Scan:
-    """Scan an Arrow table.
-
-    ``order`` has the names of all columns, including unusable columns; ``notes`` say how
-    columns and files were read.
-    """
-    if request.names is not None:
-        if len(request.names) != table.num_columns:
-            raise ValueError(
-                f"names must be {table.num_columns}, one for each column; got {len(request.names)}."
-            )
-        table, order = table.rename_columns(list(request.names)), list(request.names)
-    order = [name for name in order if name not in request.row_columns]
-    table, request = with_row_options(table, request)
-    categories = request.categories
-    left_out = {name: notes.get(name, "neither numbers nor text") for name in order}
-    left_out = {n: reason for n, reason in left_out.items() if n not in table.column_names}
-    read = as_columns(
-        table,
-        categories=categories.names,
-        integers_up_to=categories.integers_up_to,
-        missing_level=categories.missing_level,
-        notes={name: note for name, note in notes.items() if name not in left_out},
-    )
-    place_of = {name: place for place, name in enumerate(order)}
-    place = np.array([place_of[name] for name in read.names], np.intp)
-    columns = dataclasses.replace(
-        read,
-        names=tuple(order),
-        number_positions=place[read.number_positions],
-        category_positions=place[read.category_positions],
-        skipped=read.skipped | left_out,
-        frame=None,
-        labels=None,
-    )
-    return scan_columns(columns, request)
-
-
 def _with_weights(columns: Columns, request: Request, table: Any) -> tuple[Columns, Request]:
     """Move the column of weights, if any, from the columns to the request, as an array."""
     if not isinstance(request.weights, str):
@@ -181,35 +119,13 @@ def _with_weights(columns: Columns, request: Request, table: Any) -> tuple[Colum
 def _scan_first(columns: Columns, request: Request, selection: PairSelection, top: Top) -> Scan:
     """Test all pairs of a table square by square, and scan the first pairs."""
     search = _Search(columns, request, selection, top)
-    search.run(request.execution.checkpoint_file(FIRST_PAIRS_CHECKPOINT))
+    search.run()
     best, histogram = search.best, search.histogram
     part, pairs = selected(columns, selection.in_order(best.pairs))
     examined = examine(MemoryTable(part, request, pairs))
     # Where float32 hardly tells a correlation from 1, the screen's p-value has no correct digit.
     histogram.recount(best.log_p, examined.tests.log_pvalue)
     return _scan_of_first(examined, top, histogram, (search.pairs, len(columns.used)))
-
-
-def scan_first_pairs(table: Table, top: Top) -> Scan:
-    """Estimate and test all pairs of a table at once, and return the scan of the first pairs."""
-    examined, columns = examine(table), table.columns
-    best, histogram = FirstPairs(top.count), PValueHistogram(table.request.fdr)
-    log_p, places = examined.tests.log_pvalue, np.arange(len(table.pairs))
-    histogram.add(log_p)
-    best.add(_sort_key(examined, log_p, top.by), log_p, places, places)
-    first, sizes = best.pairs[:, 0], (len(places), len(columns.used))
-    part, positions = selected(columns, table.positions[first])
-    table.take_pairs(part, table.request, positions)
-    notes = {n: note for n, note in examined.notes.items() if n in table.columns.names}
-    examined = dataclasses.replace(
-        examined,
-        values=examined.values.select(first),
-        of_ranks=examined.of_ranks.select(first),
-        rows=examined.rows[first],
-        tests=examined.tests.select(first),
-        notes=notes,
-    )
-    return _scan_of_first(examined, top, histogram, sizes)
 
 
 def _scan_of_first(
@@ -267,30 +183,18 @@ class _Search:
         self.counts = [count for count in counts if count]
         self.pairs = sum(counts)
 
-    def run(self, path: Path | None) -> None:
-        """Test all squares, after the squares in the checkpoint ``path`` of an earlier run."""
-        fingerprint = self._fingerprint() if path is not None else ""
-        done = self._resumed(path, fingerprint)
-        saved = time.monotonic()
-        with progress_bar(
-            self.shown, self.pairs, unit="pair", label="pairs", leave=False
-        ) as advance:
-            advance(sum(self.counts[:done]))
-            for log_p, square in self._tested(done):
+    def run(self) -> None:
+        """Test all squares."""
+        bar = progress_bar(self.shown, self.pairs, unit="pair", label="pairs", leave=False)
+        with bar as advance:
+            for (log_p, square), count in zip(self._tested(), self.counts, strict=True):
                 self._keep(log_p, *square)
-                advance(self.counts[done])
-                done += 1
-                if path is not None and time.monotonic() - saved > CHECKPOINT_SECONDS:
-                    self._save(path, done, fingerprint)
-                    saved = time.monotonic()
-        if path is not None:
-            self._save(path, done, fingerprint)
+                advance(count)
 
-    def _tested(self, done: int) -> Iterator[tuple[Floats | None, tuple[int, int]]]:
-        """Yield the squares after ``done``, with log p-values ``(s, s)``, None if not screened."""
+    def _tested(self) -> Iterator[tuple[Floats | None, tuple[int, int]]]:
+        """Yield the squares, with log p-values ``(s, s)``, None if not screened."""
         next_products: Any = None
-        for place in range(done, len(self.squares)):
-            square = self.squares[place]
+        for place, square in enumerate(self.squares):
             if all(part in self.of_two for part in square):
                 yield self.exact.log_pvalues(*(part - self.of_two.start for part in square)), square
                 continue
@@ -338,52 +242,6 @@ class _Search:
         )
         return int(is_requested.sum()) // (2 if left == right else 1)
 
-    def _fingerprint(self) -> str:
-        """Return a digest of the table and the options, by which a checkpoint is recognised."""
-        request, x = self.request, np.asarray(self.columns.numbers)
-        kernels = request.measure.kernels
-        prints = [_kernel_fingerprint(each, x) for each in (kernels.h, kernels.k)]
-        key = None
-        if request.test is not None and request.test.key is not None:
-            key = jax.random.key_data(request.test.key).tolist()
-        options = request.settings(self.columns.rows, str(dtype_of_sums()))
-        selection, top = dataclasses.astuple(self.selection), dataclasses.astuple(self.top)
-        words = [options, prints, key, SQUARE_SIDE, selection, top, self.columns.names]
-        digest = hashlib.sha256(json.dumps(words, default=str).encode())
-        codes = (category.codes for category in self.columns.categories)
-        for array in [x, request.row_weights, *codes]:
-            digest.update(b"" if array is None else np.ascontiguousarray(array).tobytes())
-        return digest.hexdigest()
-
-    def _resumed(self, path: Path | None, fingerprint: str) -> int:
-        if path is None or not path.exists():
-            return 0
-        try:
-            settings, arrays = load_archive(path, "checkpoint of a scan")
-        except ValueError as error:
-            raise damaged_checkpoint(path, error) from error
-        if settings.get("fingerprint") != fingerprint:
-            raise TableError(
-                f"{path.parent} holds the checkpoint of another scan (another table, or other"
-                " options): remove it, or name another folder"
-            )
-        try:
-            counts = self.histogram.counts.copy()
-            counts[arrays["bins"]] = arrays["counts"]
-            best = FirstPairs(self.best.size, *(arrays[name] for name in KEPT_ARRAYS))
-            best.check(len(self.columns.names))
-            self.histogram.counts, self.best = counts, best
-            return int(settings["done"])
-        except (ValueError, TypeError, LookupError) as error:
-            raise damaged_checkpoint(path, error) from error
-
-    def _save(self, path: Path, done: int, fingerprint: str) -> None:
-        bins = np.flatnonzero(self.histogram.counts)
-        arrays = {name: getattr(self.best, name) for name in KEPT_ARRAYS}
-        arrays |= {"bins": bins, "counts": self.histogram.counts[bins]}
-        settings = {"fingerprint": fingerprint, "done": done}
-        save_archive(path, "checkpoint of a scan", settings, arrays)
-
 
 def _screened(columns: Columns, request: Request) -> list[tuple[Integers, list[RankedColumn]]]:
     """Return positions and ranks of three kinds of numbers whose pairs are screened.
@@ -421,15 +279,6 @@ def _in_parts(positions: Integers, targets: list[int] | None) -> list[Integers]:
     return [part for places in kinds for part in chunks(places, SQUARE_SIDE)]
 
 
-def _kernel_fingerprint(kernel: Any, x: Floats) -> Any:
-    """Return the degree of a kernel, or the values of a function at some of the data."""
-    if not callable(kernel):
-        return kernel
-    values = x[: -(-FINGERPRINT_VALUES // max(x.shape[1], 1))].ravel()
-    values = values[np.isfinite(values)][:FINGERPRINT_VALUES]
-    return np.asarray(encode(kernel, jnp.asarray(values), None, "of this scan")[1]).tolist()
-
-
 def _sort_key(examined: Examined, log_p: Floats, by: str) -> Floats:
     """Return keys ``(N,)``, smallest for the first pairs; NaN for pairs without a value."""
     value = examined.values.value
@@ -451,16 +300,6 @@ class FirstPairs:
     scores: Floats = dataclasses.field(default_factory=lambda: np.zeros(0))
     log_p: Floats = dataclasses.field(default_factory=lambda: np.zeros(0))
     pairs: Integers = dataclasses.field(default_factory=lambda: np.zeros((0, 2), np.intp))
-
-    def check(self, columns: int) -> None:
-        """Raise a ValueError unless the arrays fit together, and are of so many columns."""
-        rows = len(self.scores)
-        shapes = [array.shape for array in (self.scores, self.log_p, self.pairs)]
-        kinds = "".join(array.dtype.kind for array in (self.scores, self.log_p, self.pairs))
-        if shapes != [(rows,), (rows,), (rows, 2)] or kinds != "ffi":
-            raise ValueError(f"pairs of shapes {shapes}")
-        if not ((self.pairs >= 0) & (self.pairs < columns)).all():
-            raise ValueError("pairs of columns that the table does not have")
 
     @property
     def worst_kept(self) -> float:

@@ -25,8 +25,8 @@ from hgr_jax.inference.dependent_rows import (
     shift_test,
 )
 from hgr_jax.inference.permutation import host_generator
+from hgr_jax.scanning.memory import MemoryTable
 from hgr_jax.scanning.request import Test
-from hgr_jax.scanning.table import Table
 from hgr_jax.tables.columns import Columns
 
 
@@ -72,7 +72,7 @@ class DesignTests:
       pvalue, source, lag: ``(N,)``, of the pairs that were tested.
     """
 
-    def __init__(self, table: Table, design: RowDesign, test: Test) -> None:
+    def __init__(self, table: MemoryTable, design: RowDesign, test: Test) -> None:
         self.features, self.design, self.options = table.features, design, test
         self.pairs, self.memory = table.pairs, table.memory
         places = zip(table.pairs.ravel().tolist(), table.positions.ravel().tolist(), strict=True)

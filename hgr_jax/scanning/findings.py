@@ -529,7 +529,7 @@ class _Lists:
                 f"{value:g} is far from all other values of {first_names(texts, 40)}: if it stands"
                 f" for a missing value, --na {value:g} says so"
             )
-        yield from missing_remarks(self.finder.numbers, self.finder.codes)
+        yield from missing_remarks(self.scan.data, self.finder.numbers, self.finder.codes)
 
     def is_not_monotone(self, finding: Finding) -> bool:
         """Return whether |Spearman| is below an interval for HGR, at a level for all pairs."""

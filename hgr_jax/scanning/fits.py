@@ -45,6 +45,7 @@ from hgr_jax.inference.independence import independence_test
 from hgr_jax.measures import kb_fit
 from hgr_jax.scanning.request import SOLVED
 from hgr_jax.scanning.residuals import conditioning_on
+from hgr_jax.tables.columns import Columns
 from hgr_jax.tables.levels import codes_of_labels
 
 FIT_TOLERANCE = 1e-3
@@ -103,9 +104,8 @@ def fit_of(scan: Any, a: str, b: str) -> KBFit | HGRFit:
     fits = [kb_fit(*on_device, *choice, weights=weights) for choice in choices]
     best = max(fits, key=lambda fit: float(fit.correlation))
     scanned = scan._value("correlation", a, b)
-    of_all = scan.settings.get("sample_rows", scan.settings["rows"]) == scan.settings["rows"]
     differs = not abs(float(best.correlation) - scanned) <= FIT_TOLERANCE
-    if of_all and differs and np.isfinite(scanned):
+    if differs and np.isfinite(scanned):
         warnings.warn(
             f"the fit of {a!r} and {b!r} has correlation {float(best.correlation):.4f}, where"
             f" the scan found {scanned:.4f}: {best.alpha.dtype} has too few digits for the"
@@ -213,6 +213,11 @@ class Influence:
     rows: tuple[int, ...]
     shares: tuple[float, ...]
     dominates: bool
+
+    def in_table(self, columns: Columns) -> Influence:
+        """Return it with positions in the table of which ``columns`` may be a sample of rows."""
+        row, *rows = columns.positions_of([self.row, *self.rows])
+        return dataclasses.replace(self, row=row, rows=tuple(rows))
 
 
 @dataclasses.dataclass(frozen=True)

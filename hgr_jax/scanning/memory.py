@@ -41,6 +41,7 @@ from hgr_jax.scanning.features import (
     RowFunctions,
     as_features,
 )
+from hgr_jax.scanning.pairs import feature_places
 from hgr_jax.scanning.request import Request
 from hgr_jax.scanning.residuals import (
     Explained,
@@ -74,7 +75,6 @@ from hgr_jax.scanning.sums import (
     shared_by_pairs,
     shared_weights,
 )
-from hgr_jax.scanning.table import Table
 from hgr_jax.tables.columns import Columns
 
 MAX_REFINED_ROWS = 2**23
@@ -327,11 +327,17 @@ def rows_of_columns(patterns: Patterns, pairs: Integers) -> Integers:
     return np.rint(counts).astype(np.intp)
 
 
-class MemoryTable(Table):
-    """A table in memory."""
+class MemoryTable:
+    """The rows of a table that a scan takes, and its pairs.
 
-    complete = True
-    conditioning_advice = "take ranks, lower degrees, or float64"
+    Attributes:
+      columns: columns of the table.
+      request: options of the scan.
+      positions: ``(N, 2)``, positions of the columns of each pair in the table.
+      pairs: ``(N, 2)``, positions of the columns of each pair in the features: numbers first.
+      features: the columns as numeric arrays.
+      given, given_positions: the given columns, and their positions in the table.
+    """
 
     def __init__(
         self,
@@ -342,7 +348,11 @@ class MemoryTable(Table):
         given_positions: Sequence[int] = (),
     ) -> None:
         """Prepare the pairs of columns, given others."""
-        self.take_pairs(columns, request, positions)
+        self.columns, self.request, self.positions = columns, request, positions
+        self.pairs = feature_places(columns)[positions]
+        if request.measure.function is not None:  # which takes numbers only
+            numeric = (self.pairs < columns.numbers.shape[1]).all(axis=1)
+            self.pairs, self.positions = self.pairs[numeric], positions[numeric]
         self.given, self.given_positions = given, given_positions
         self.kernels, self.memory = request.measure.kernels, request.execution.memory
         unscaled = request.measure.function is not None or not self.kernels.plain
@@ -352,7 +362,6 @@ class MemoryTable(Table):
         if given is not None:
             features = dataclasses.replace(features, conditioning=given.functions())
         self.features = features
-        self.rows, self.row_weights = columns.rows, request.row_weights
 
     @functools.cached_property
     def in_ranks(self) -> Features:

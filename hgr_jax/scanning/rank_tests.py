@@ -60,9 +60,8 @@ from hgr_jax.inference.rank_law import (
     top_values,
 )
 from hgr_jax.scanning.features import Estimates
-from hgr_jax.scanning.memory import hgr_on_own_rows
+from hgr_jax.scanning.memory import MemoryTable, hgr_on_own_rows
 from hgr_jax.scanning.sums import sum_in_blocks
-from hgr_jax.scanning.table import Table
 
 TILE = 128
 """Number of columns on each side whose products are taken at a time."""
@@ -254,7 +253,7 @@ class RankResults:
 
 
 def estimate_by_ranks(
-    table: Table, rows: Floats, progress: Callable[[int], None], *, tested: bool
+    table: MemoryTable, rows: Floats, progress: Callable[[int], None], *, tested: bool
 ) -> RankResults:
     """Estimate HGR of all pairs by ranks, and test pairs of numbers.
 
@@ -275,7 +274,7 @@ def estimate_by_ranks(
 class _ByRanks:
     """Estimates and tests of the pairs of a table; `results` are filled step by step."""
 
-    def __init__(self, table: Table, rows: Floats, tested: bool) -> None:
+    def __init__(self, table: MemoryTable, rows: Floats, tested: bool) -> None:
         self.table, self.in_ranks, self.rows, self.tested = table, table.in_ranks, rows, tested
         self.pairs = np.sort(table.pairs, axis=1)
         self.of_numbers = np.asarray((self.pairs < self.in_ranks.n_numeric).all(axis=1))
@@ -286,8 +285,8 @@ class _ByRanks:
         self._codes: dict[int, Integers] = {}
 
     def estimate_on_shared_rows(self, progress: Callable[[int], None]) -> None:
-        """Estimate and test the pairs of numbers by ranks among the rows they share, in memory."""
-        if not self.table.complete or self.in_ranks.conditioning is not None:
+        """Estimate and test the pairs of numbers by ranks among the rows they share."""
+        if self.in_ranks.conditioning is not None:
             return
         statistics: list[BlockStatistics] = []
         refined: tuple[list[Integers], ...] = [], []
@@ -364,12 +363,12 @@ class _ByRanks:
         self.results.log_p[part[sure]] = log_p[sure]
 
     def _rank_shared_rows(self, places: Integers) -> None:
-        """Estimate pairs of columns that lack different rows by ranks among the rows they share.
+        """Estimate pairs of a number and a category by ranks among the rows they share.
 
-        In memory these are pairs of a number and a category; elsewhere pairs are marked.
+        Given other columns, pairs are marked as not of these rows.
         """
         estimates, features = self.results.estimates, self.in_ranks
-        if not self.table.complete or features.conditioning is not None:
+        if features.conditioning is not None:
             self.results.of_columns[places] = True
             return
         estimates.value[places] = hgr_on_own_rows(features, self.pairs[places])

@@ -295,7 +295,8 @@ class RemarkFinder:
                 continue
             left = pair.restricted(~np.isin(pair.rows, influence.rows[:count]))
             if left.value <= MAX_LEFT * examined.value:
-                listed = ", ".join(map(str, sorted(influence.rows[:count])))
+                positions = self.columns.positions_of(sorted(influence.rows[:count]))
+                listed = ", ".join(map(str, positions))
                 what = f"row {listed} makes it" if count == 1 else f"rows {listed} make it"
                 # A rare value is one that few rows have, and may well matter.
                 explains = count == 1 or left.varies

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import datetime
 import shlex
 from collections.abc import Mapping, Sequence
@@ -20,7 +21,7 @@ from hgr_jax.scanning.findings import (
     is_of_hgr,
     law_in_words,
 )
-from hgr_jax.scanning.fits import HostTransformation, PairDetails
+from hgr_jax.scanning.fits import HostTransformation, PairDetails, details_of
 from hgr_jax.scanning.html.page import Curve, Detail, HtmlPage, Profile, Sample
 from hgr_jax.scanning.remarks import MIN_MEDIAN_POSITION, ExaminedPair, marks_of
 from hgr_jax.tables.columns import Columns
@@ -60,7 +61,10 @@ def profiles_of(result: Any, table: Any = None) -> list[Profile]:
         else:
             reasons = [result.skipped.get(name, ""), *alerts]
             profiles.append(Profile(name, "left out", distinct, missing, "", (), reasons))
-    return profiles
+    return [
+        dataclasses.replace(each, missing=columns.missing_of(each.name, each.missing))
+        for each in profiles
+    ]
 
 
 def _number_profile(name: str, column: Floats, first: float | None) -> Profile:
@@ -494,7 +498,7 @@ def _rows_to_draw(rows: Integers, influential: Sequence[int]) -> Integers:
 def _details_of(result: Any, names: tuple[str, str], finding: Finding | None) -> PairDetails | None:
     """Return the transformations of a pair, by the measure of the scan."""
     if not is_of_hgr(result):
-        return cast(PairDetails | None, result.details(*names))
+        return details_of(result, *names)
     if finding is not None:
         return finding.details
     examined = ExaminedPair.of(result, names, result[names].correlation)

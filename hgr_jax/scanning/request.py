@@ -1,21 +1,18 @@
 """The options of a scan, each declared once and checked once.
 
-`scan`, the command line, a `ScanState` and the scores for scikit-learn make a `Request`.
-`NEEDS_ROWS` lists the options that need all rows in memory.  A saved scan keeps `Request.settings`.
+`scan`, the command line and the scores for scikit-learn make a `Request`.  A saved scan keeps
+`Request.settings`.
 """
 
 from __future__ import annotations
 
-import contextlib
 import dataclasses
 import functools
 import inspect
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
-from pathlib import Path
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from typing import Any, ClassVar
 
 import jax
-import jax.numpy as jnp
 import numpy as np
 from jax import Array
 from jax.typing import ArrayLike
@@ -31,24 +28,21 @@ from hgr_jax._checks import (
     check_flag,
     check_indexes,
     check_kernel,
+    rows_at,
 )
-from hgr_jax._files import locked
 from hgr_jax._texts import near_matches, shortened
 from hgr_jax.core.kernels import KernelLike
 from hgr_jax.inference.dependent_rows import RowDesign
 from hgr_jax.inference.independence import refuse_lags_without_order, refuse_with_design
 from hgr_jax.inference.intervals import FALSE_DISCOVERY_METHODS
 from hgr_jax.scanning.features import Kernels
-from hgr_jax.tables.faults import TableError, printable
+from hgr_jax.tables.columns import Drawn
 
 ColumnChoice = str | int | Sequence[Any] | None
 """Names or positions of columns, one or several."""
 
 MEMORY = 2**29
 """Default bytes that features and their products may take."""
-
-CHECKPOINT_SECONDS = 20.0
-"""Seconds between two checkpoints."""
 
 KEPT_BY = ("pvalue", "correlation", "excess")
 """Orders of the first pairs of very many columns."""
@@ -177,66 +171,18 @@ class Execution:
     """How a scan is computed.
 
     Attributes:
-      memory: bytes that features and their products may take, about, beside the data.  More columns
-        than fit are done in blocks; larger files are read batch by batch.
+      memory: bytes that rows, features and their products may take, about.  Of a table with more
+        rows a uniform sample is scanned, and a note says so; columns are done in blocks.
       progress: whether a bar is shown on stderr (tqdm).
-      checkpoint: a folder for the sums so far of a table that is read batch by batch, or for the
-        first pairs so far with ``top``.  The same scan, started again after it was stopped, goes
-        on from there, and its result is the same, bit for bit.  Remove the folder when the table
-        has changed.
     """
 
     memory: int = MEMORY
     progress: bool = False
-    checkpoint: str | Path | None = None
 
     def __post_init__(self) -> None:
         """Check the options."""
         check_count("memory", self.memory, 2**20)
         check_flag("progress", self.progress)
-        if self.checkpoint is not None and (
-            not isinstance(self.checkpoint, str | Path) or not str(self.checkpoint)
-        ):
-            raise TypeError(f"checkpoint must be the path of a folder; got {self.checkpoint!r}.")
-
-    @contextlib.contextmanager
-    def locked(self) -> Iterator[None]:
-        """Keep other runs from the folder of the checkpoint, if there is one, while the block runs.
-
-        Raises:
-          TableError: if another run has the folder.
-        """
-        folder = self.checkpoint_file(".")
-        if folder is None:
-            yield
-            return
-        with locked(folder) as alone:
-            if not alone:
-                raise TableError(
-                    f"another run uses the checkpoint in {printable(str(folder))}: wait for its"
-                    " end, or name another folder"
-                )
-            yield
-
-    def checkpoint_file(self, name: str) -> Path | None:
-        """Return the file of a checkpoint in its folder, which is made; None without one."""
-        if self.checkpoint is None:
-            return None
-        folder = Path(self.checkpoint)
-        try:
-            folder.mkdir(parents=True, exist_ok=True)
-        except OSError as error:
-            raise TableError(
-                "checkpoint must be a folder that can be written to; got"
-                f" {printable(str(folder))} ({error.strerror})"
-            ) from error
-        return folder / name
-
-
-def damaged_checkpoint(path: Path, error: Exception) -> TableError:
-    """Return the error for a checkpoint that cannot be read."""
-    reason = str(error) if str(path) in str(error) else f"{path} is damaged ({error})"
-    return TableError(f"{printable(reason)}: remove it, and the scan begins anew")
 
 
 @dataclasses.dataclass(frozen=True)
@@ -364,28 +310,25 @@ class Request:
         return "bh" if self.test is None else self.test.fdr
 
     @property
-    def needs_rows(self) -> list[str]:
-        """The requested options that need all rows in memory; see `NEEDS_ROWS`."""
-        is_set = {
-            "given": self.given is not None,
-            "kernels as h or k": not self.measure.kernels.plain,
-            "measure": self.measure.name not in ("hgr", "kb", "sk"),
-            "counts": self.counts is not None,
-            "order": self.order is not None,
-            "groups": self.groups is not None,
-            "weights as an array": self.weights is not None and not isinstance(self.weights, str),
-            "names": self.names is not None,
+    def row_values(self) -> dict[str, Any]:
+        """The options that are arrays, with a value for each row of the table."""
+        options = {name: getattr(self, name) for name in ("weights", "counts", "order", "groups")}
+        return {
+            name: values
+            for name, values in options.items()
+            if not (values is None or values is True or isinstance(values, str))
         }
-        return [name for name, value in is_set.items() if value]
 
-    def refuse_batches(self, name: str, reason: str) -> None:
-        """Raise if an option needs all rows of the table ``name``, which are not in memory."""
-        needed = self.needs_rows
-        if needed:
-            raise TableError(
-                f"{needed[0]}: {NEEDS_ROWS[needed[0]]}, and {name} {reason}: leave it out, allow"
-                " more (memory=), or scan a sample of the rows in a data frame"
-            )
+    def at_rows(self, drawn: Drawn) -> Request:
+        """Return the request of the rows that were drawn from a table."""
+        chosen = {}
+        for name, values in self.row_values.items():
+            if np.shape(values) != (drawn.rows,):
+                raise ValueError(
+                    f"{name} must have shape ({drawn.rows},); got shape {np.shape(values)}."
+                )
+            chosen[name] = rows_at(values, drawn.positions)
+        return dataclasses.replace(self, **chosen)
 
     def with_row_weights(self, rows: int, table: Any = None) -> Request:
         """Set `row_weights` from weights ``(rows,)``, whose labels must be those of the table."""
@@ -422,34 +365,6 @@ class Request:
             return None
         smallest = self.design.smallest_pvalue(self.test.permutations)
         return smallest * len(self.lags or (0,)) if self.design.is_series else smallest
-
-    @property
-    def of_sums(self) -> list[Any]:
-        """The options on which sums over batches depend, for JSON."""
-        kernels = self.measure.kernels
-        return [
-            *(kernels.h, kernels.k, self.measure.name, self.weights, self.test is not None),
-            *(sorted(self.categories.names), self.categories.integers_up_to),
-            self.categories.missing,
-            self.execution.memory,
-        ]
-
-
-NEEDS_ROWS: Mapping[str, str] = {
-    "given": "residuals of given columns are taken on the rows of each pattern of missing values",
-    "kernels as h or k": "kernels that are no degrees are made orthonormal on all rows",
-    "measure": "a function of two vectors, or of exact ranks, takes whole columns",
-    "counts": "rows are repeated as often as they were counted",
-    "order": "a series is shifted as a whole",
-    "groups": "rows of one group may be anywhere in the table",
-    "weights as an array": "rows of a query or on a cluster have no positions (a column of weights"
-    " has a name)",
-    "names": "batches and partitions have names of their own",
-}
-"""Options that need all rows of a table in memory, each with the reason.
-
-A file, query or cluster is then gathered; where it is larger than ``memory``, the scan is refused.
-"""
 
 
 def request_of(
@@ -558,8 +473,3 @@ def _takes_two_vectors(measure: Callable[..., Any]) -> bool:
 
 def _listed(words: Iterable[str]) -> str:
     return ", ".join(map(repr, words))
-
-
-def dtype_of_sums() -> np.dtype:
-    """Return JAX's default floating dtype, in which batches are computed."""
-    return np.dtype(jnp.result_type(float))

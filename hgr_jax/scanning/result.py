@@ -348,7 +348,7 @@ class Scan:
         a scan of another measure without p-values, and for measures that are functions.
       pearson, spearman: |Pearson| and, with `rank_correlation`, |Spearman|; NaN with a category.
         Where two columns lack different rows, ranks are those among the rows that they share, but
-        of a table that is read batch by batch and with given columns: a note says so.
+        with given columns: a note says so.
       rank_linear: the monotone part of `rank_correlation`: |Spearman| of two numbers, the
         correlation ratio of the ranks of a number and a category, `rank_correlation` of two
         categories.
@@ -721,7 +721,11 @@ class Scan:
 
         None where there is no correlation.  Raises as `fit` does.
         """
-        return details_of(self, *self._names(a, b))
+        details = details_of(self, *self._names(a, b))
+        if details is None:
+            return None
+        influence = details.influence.in_table(self.data)
+        return dataclasses.replace(details, influence=influence)
 
     def values(self, name: Any) -> Floats:
         """Return a column ``(n,)`` as the scan reads it, NaN where it is missing.

@@ -1,4 +1,4 @@
-"""The pipeline from a `Table` to a `Scan`: estimates, tests, notes on columns, result."""
+"""The pipeline from a table to a `Scan`: estimates, tests, notes on columns, result."""
 
 from __future__ import annotations
 
@@ -23,7 +23,6 @@ from hgr_jax.scanning.rank_tests import RankResults, estimate_by_ranks
 from hgr_jax.scanning.request import Test
 from hgr_jax.scanning.result import PairRows, Scan
 from hgr_jax.scanning.significance import SOURCES, Significance, test_pairs
-from hgr_jax.scanning.table import Table
 from hgr_jax.tables.columns import add_note
 
 SAME_CORRELATION = 1 - 1e-6
@@ -43,7 +42,7 @@ class Examined:
       skipped, notes: as of `Scan`.
     """
 
-    table: Table
+    table: MemoryTable
     values: Estimates
     of_ranks: Estimates
     rows: Floats
@@ -52,12 +51,12 @@ class Examined:
     notes: dict[str, str]
 
 
-def scan_pairs(table: Table) -> Scan:
+def scan_pairs(table: MemoryTable) -> Scan:
     """Scan the pairs of a table."""
     return as_scan(examine(table))
 
 
-def examine(table: Table) -> Examined:
+def examine(table: MemoryTable) -> Examined:
     """Estimate and test the pairs of a table."""
     columns, request, count = table.columns, table.request, len(table.pairs)
     skipped = skipped_columns(columns, request)
@@ -97,7 +96,7 @@ def examine(table: Table) -> Examined:
 
 
 def _test_by_design(
-    table: Table,
+    table: MemoryTable,
     test: Test,
     design: RowDesign,
     usable: NDArray[np.bool_],
@@ -127,7 +126,7 @@ def _test_by_design(
 
 
 def _estimate_at_lags(
-    table: Table,
+    table: MemoryTable,
     design: RowDesign,
     lag: Integers,
     values: Estimates,
@@ -156,14 +155,20 @@ def _estimate_at_lags(
 
 
 def _note_conditioning(
-    table: Table, values: Estimates, well_conditioned: NDArray[np.bool_], notes: dict[str, str]
+    table: MemoryTable,
+    values: Estimates,
+    well_conditioned: NDArray[np.bool_],
+    notes: dict[str, str],
 ) -> None:
     """Note ill-conditioned columns."""
     columns = table.columns
     ill = columns.number_positions[~well_conditioned]
     for position in ill:
-        what = "ill conditioned (far outliers, or values that only their last digits tell apart)"
-        add_note(notes, columns.names[position], f"{what}: {table.conditioning_advice}")
+        remark = (
+            "ill conditioned (far outliers, or values that only their last digits tell apart): take"
+            " ranks, lower degrees, or float64"
+        )
+        add_note(notes, columns.names[position], remark)
     for first, second in table.positions[values.unresolved].tolist():
         if first in columns.category_positions:
             first, second = second, first
@@ -176,20 +181,19 @@ def _note_conditioning(
 
 
 def _note_ranks_of_columns(
-    table: Table, of_columns: NDArray[np.bool_], notes: dict[str, str]
+    table: MemoryTable, of_columns: NDArray[np.bool_], notes: dict[str, str]
 ) -> None:
     """Note how many pairs have values of ranks that are not of the rows that they share."""
     count = int(of_columns.sum())
     if count:
-        advice = "" if table.complete else "; a scan in memory ranks these"
         remark = (
             f"HGR and |Spearman| of {counted(count, 'pair')} are approximate: columns are ranked"
-            f" among all rows where they are present, not among those that a pair shares{advice}"
+            f" among all rows where they are present, not among those that a pair shares"
         )
         add_note(notes, "missing values", remark)
 
 
-def _note_constants(table: Table, values: Estimates, notes: dict[str, str]) -> None:
+def _note_constants(table: MemoryTable, values: Estimates, notes: dict[str, str]) -> None:
     """Note columns that, or whose residuals, do not vary on the rows they share with another."""
     lost = (values.degrees == 0) & ((values.rows >= 2) & ~values.unresolved)[:, None]
     what = "is explained by what is given, or constant," if table.given else "does not vary"
@@ -200,7 +204,9 @@ def _note_constants(table: Table, values: Estimates, notes: dict[str, str]) -> N
         _note_pairs(table, both, f"shares fewer than {LEAST_ROWS} rows with", notes)
 
 
-def _note_pairs(table: Table, chosen: NDArray[np.bool_], what: str, notes: dict[str, str]) -> None:
+def _note_pairs(
+    table: MemoryTable, chosen: NDArray[np.bool_], what: str, notes: dict[str, str]
+) -> None:
     """Note what keeps columns, the ``chosen`` sides of pairs ``(N, 2)``, from having a value."""
     positions, counts = np.unique(table.positions[chosen], return_counts=True)
     for position, count in zip(positions, counts, strict=True):
@@ -208,7 +214,7 @@ def _note_pairs(table: Table, chosen: NDArray[np.bool_], what: str, notes: dict[
         add_note(notes, table.columns.names[position], f"{what} {others}: no value there")
 
 
-def _note_same_values(table: Table, values: Estimates, notes: dict[str, str]) -> None:
+def _note_same_values(table: MemoryTable, values: Estimates, notes: dict[str, str]) -> None:
     """Note columns that are functions of an earlier column."""
     columns = table.columns
     position_of = dict(zip(columns.category_positions.tolist(), columns.categories, strict=True))
@@ -262,8 +268,8 @@ def as_scan(examined: Examined, adjusted: Floats | None = None) -> Scan:
         lag=None if request.lags in (None, (0,)) else tests.lag,
     )
     given = [columns.names[i] for i in table.given_positions]
-    settings = request.settings(table.rows, str(table.features.x.dtype), given)
-    if not table.complete:
+    settings = request.settings(columns.rows_of_table, str(table.features.x.dtype), given)
+    if columns.drawn is not None:
         settings["sample_rows"] = columns.rows
     skipped = [columns.names[i] in examined.skipped for i in columns.number_positions]
     return Scan(
@@ -274,7 +280,7 @@ def as_scan(examined: Examined, adjusted: Floats | None = None) -> Scan:
         _rows=rows,
         _numbers=columns.number_positions[~np.array(skipped, bool)],
         _columns=columns,
-        _weights=table.row_weights,
+        _weights=request.row_weights,
         _conditioning=(
             table.in_ranks if request.measure.kernels.ranked else table.features
         ).conditioning,

@@ -24,16 +24,13 @@ from hgr_jax.inference.permutation import permutation_test
 from hgr_jax.measures import kb
 from hgr_jax.scanning.features import Estimates, Features
 from hgr_jax.scanning.level_tests import LevelTests
+from hgr_jax.scanning.memory import MemoryTable
 from hgr_jax.scanning.rank_tests import RankResults
 from hgr_jax.scanning.request import Measure, Test
 from hgr_jax.scanning.resampling import conditional_tests, permutation_null
-from hgr_jax.scanning.table import Table
-
-SAMPLED = "sampled permutation"
-"""Source of p-values by permutations of a sample of the rows."""
 
 SOURCES = (
-    *("", "rank", "asymptotic", "permutation", "exact", OF_RESIDUALS, SAMPLED),
+    *("", "rank", "asymptotic", "permutation", "exact", OF_RESIDUALS),
     *("shifts", "within", "between", "tail"),
 )
 
@@ -81,7 +78,7 @@ class Significance:
 
 
 def test_pairs(
-    table: Table,
+    table: MemoryTable,
     test: Test,
     values: Estimates,
     by_ranks: RankResults,
@@ -129,14 +126,12 @@ def test_pairs(
         if not of_values:
             measure = dataclasses.replace(measure, kernels=kernels.of_ranks())
         _permute(tests, table, measure, without_law, test, progress, of_values=of_values)
-        if not table.complete:
-            tests.source[without_law] = SOURCES.index(SAMPLED)
     return tests
 
 
 def _permute(
     tests: Significance,
-    table: Table,
+    table: MemoryTable,
     measure: Measure,
     chosen: NDArray[np.bool_],
     test: Test,

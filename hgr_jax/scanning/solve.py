@@ -3,7 +3,7 @@
 The cross moments of a pair are a block of the cross moments of two tiles of columns.  The whitening
 of a column depends on the other column's *pattern* of missing values, and there are far fewer
 patterns than columns: a tile is whitened once for each pattern (`WhitenedTile`).
-`PairSums` has the sums of a table, in memory or from batches; `PairSums.estimate` solves its pairs.
+`PairSums` has the sums of a table; `PairSums.estimate` solves its pairs.
 Ill-conditioned pairs are fitted on their own rows (`refit_pair`).
 """
 
@@ -580,8 +580,8 @@ def error_sums(
     left_at = _features_at(pairs.left, layout, batch)
     twice = pairs.left[0] == pairs.right[0]
     right_at = left_at if twice else _features_at(pairs.right, layout, batch)
-    for start in range(0, batch.rows, ERROR_ROWS):
-        rows = slice(start, min(start + ERROR_ROWS, batch.rows))
+    for start in range(0, len(batch.present), ERROR_ROWS):
+        rows = slice(start, min(start + ERROR_ROWS, len(batch.present)))
         left = left_at(rows)
         right = left if twice else right_at(rows)
         z = None if conditioning is None else conditioning[:, rows]

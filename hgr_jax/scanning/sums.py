@@ -1,6 +1,6 @@
 """Sums over rows of products of functions, from which all pairs are estimated.
 
-Sums add up over batches of rows; a table in memory is one batch.  A *tile* is a set of columns of
+A *tile* is a set of columns of
 one kind (`Layout`).  Features are computed block by block, so that no array of all rows times all
 degrees is ever in memory:
 
@@ -19,7 +19,7 @@ from __future__ import annotations
 import dataclasses
 import functools
 import os
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from itertools import combinations_with_replacement
 from typing import Any
 
@@ -371,37 +371,6 @@ def _weighted(f: Floats, weights: Floats | None, rows: slice) -> Floats:
 
 
 @dataclasses.dataclass(frozen=True)
-class EvaluatedFunctions:
-    """Functions of columns by their values ``(1 + d, c, n)``, 1 first."""
-
-    values: Floats
-
-    @property
-    def count(self) -> int:
-        """The number of functions of a column."""
-        return len(self.values) - 1
-
-    @property
-    def shape(self) -> tuple[int, int]:
-        """The numbers of rows and of columns."""
-        return self.values.shape[2], self.values.shape[1]
-
-    @property
-    def dtype(self) -> np.dtype:
-        """The dtype of the values."""
-        return self.values.dtype
-
-    def take(self, columns: Integers) -> EvaluatedFunctions:
-        """Select columns."""
-        everything = len(columns) == self.shape[1]  # tiles are in the order of the columns
-        return self if everything else EvaluatedFunctions(self.values[:, columns])
-
-    def __call__(self, rows: slice) -> Floats:
-        """Return the values of some rows."""
-        return self.values[:, :, rows]
-
-
-@dataclasses.dataclass(frozen=True)
 class Batch:
     """Rows of a table, for sums.
 
@@ -417,17 +386,6 @@ class Batch:
     weights: Floats | None
     present: NDArray[np.bool_]
 
-    @property
-    def rows(self) -> int:
-        """The number of rows."""
-        return len(self.present)
-
-    def evaluated(self, rows: slice) -> Batch:
-        """Select rows, and evaluate the functions on them."""
-        weights = None if self.weights is None else self.weights[rows]
-        values = EvaluatedFunctions(self.functions(rows))
-        return Batch(values, self.codes[rows], weights, self.present[rows])
-
     def weights_of(self, patterns: Integers) -> Block:
         """Return the function that computes weights ``(u, rows)`` of rows in each pattern."""
         present, weights, dtype = self.present, self.weights, self.functions.dtype
@@ -437,67 +395,6 @@ class Batch:
             return part_sum if weights is None else part_sum * weights[rows]
 
         return block
-
-
-@dataclasses.dataclass(frozen=True)
-class TileSums:
-    """Sums over rows of two tiles, or of one with itself.
-
-    Attributes:
-      cross: cross moments of their features; with categories, a last row and column of 0 follows,
-        to which padded positions of features refer.
-      own: `own_sums` of each tile on the patterns of the other; one alone for a tile with itself.
-    """
-
-    cross: Floats
-    own: tuple[Floats, ...]
-
-    def __add__(self, other: TileSums) -> TileSums:
-        """Return the sums over the rows of both."""
-        own = tuple(a + b for a, b in zip(self.own, other.own, strict=True))
-        return TileSums(self.cross + other.cross, own)
-
-
-def sums_of_tiles(
-    layout: Layout, batch: Batch, tiles: Mapping[str, tuple[Integers, Integers]]
-) -> dict[str, TileSums]:
-    """Sum over the rows of a batch, for pairs of tiles, given as columns, by name.
-
-    Functions of few columns are evaluated once for all sums, part by part, in the cache.
-    """
-    if not batch.functions.shape[1] or batch.functions.count * batch.functions.shape[1] >= WIDE:
-        return _sums_at_once(layout, batch, tiles)
-
-    def total(start: int, end: int) -> dict[str, TileSums]:
-        parts = (
-            _sums_at_once(layout, batch.evaluated(slice(i, min(i + TILE_ROWS, end))), tiles)
-            for i in range(start, end, TILE_ROWS)
-        )
-        return functools.reduce(_summed_tiles, parts)
-
-    count = max(1, min(os.cpu_count() or 1, batch.rows // TILE_ROWS))
-    ends = [batch.rows * i // count for i in range(count + 1)]
-    return functools.reduce(_summed_tiles, in_threads(total, ends[:-1], ends[1:]))
-
-
-def _summed_tiles(one: dict[str, TileSums], other: dict[str, TileSums]) -> dict[str, TileSums]:
-    return {name: sums + other[name] for name, sums in one.items()}
-
-
-def _sums_at_once(
-    layout: Layout, batch: Batch, tiles: Mapping[str, tuple[Integers, Integers]]
-) -> dict[str, TileSums]:
-    """Sum over the rows of a batch as `sums_of_tiles` does."""
-    own: dict[int, Floats] = {}
-    sums = {}
-    for name, (left, right) in tiles.items():
-        for columns in (left, right):
-            if columns[0] not in own:
-                own[columns[0]] = own_sums(layout, batch, columns, np.arange(layout.count))
-        others = [(left, right)] if left[0] == right[0] else [(left, right), (right, left)]
-        parts = (own[columns[0]][..., layout.patterns_of(other)] for columns, other in others)
-        sums[name] = TileSums(cross_sums(layout, batch, left, right), tuple(parts))
-    return sums
 
 
 def own_sums(layout: Layout, batch: Batch, columns: Integers, patterns: Integers) -> Floats:
@@ -514,7 +411,10 @@ def own_sums(layout: Layout, batch: Batch, columns: Integers, patterns: Integers
 
 
 def cross_sums(layout: Layout, batch: Batch, left: Integers, right: Integers) -> Floats:
-    """Sum the cross moments of the features of two tiles, as in `TileSums`."""
+    """Sum the cross moments of the features of two tiles.
+
+    With categories, a last row and column of 0 follows, to which padded positions refer.
+    """
     functions, codes, weights = batch.functions, batch.codes, batch.weights
     if layout.is_number(right):
         own = functions.take(left)

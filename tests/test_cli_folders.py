@@ -1,14 +1,13 @@
-"""The command on folders, patterns and large files: read batch by batch."""
+"""The command on folders and patterns."""
 
 from __future__ import annotations
 
 from pathlib import Path
 
-import numpy as np
 import pandas as pd
 import pytest
 from cli_scan_support import Command, refusal
-from stream_support import mixed, of_batches, parts_of
+from sources_support import mixed, parts_of
 
 from hgr_jax import Scan
 
@@ -26,7 +25,6 @@ def test_a_folder_and_a_pattern(parts: Path, command: Command) -> None:
     options = ("--out", "one", "--drop", "skewed", "--h", "3", "--k", "3")
     shown = command("scan", "parts", *options).out
     assert "parts: 15 pairs of 6 columns, 600 rows, polynomials of degree 3 and 3" in shown
-    assert "batch by batch" not in shown  # so few rows are scanned in memory
     assert {path.name for path in Path("one").iterdir()} >= {"report.html", "pairs.csv", "scan.npz"}
     page = Path("one/report.html").read_text(encoding="utf-8")
     assert "600" in page
@@ -41,19 +39,6 @@ def test_a_folder_that_holds_an_earlier_scan(parts: Path, command: Command) -> N
     for force in ([], ["--force"]):
         said = command("scan", "parts", "--out", "parts/found", "--h", "1", "--k", "1", *force)
         assert "600 rows" in said.out
-
-
-def test_batches_are_those_of_the_whole(
-    parts: Path, command: Command, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    arguments = ["scan", "parts", "--h", "2", "--k", "2", "--out"]
-    assert "batch by batch" not in command(*arguments, "whole").out
-    of_batches(100, monkeypatch)
-    shown = command(*arguments, "batches").out
-    assert "read batch by batch: ranks, pictures and single rows are by 600 rows" in shown
-    assert "batch by batch" not in command(*arguments, "ranked", "--rank").out  # needs all rows
-    whole, batches = (Scan.load(f"{name}/scan.npz") for name in ("whole", "batches"))
-    np.testing.assert_allclose(batches.correlation, whole.correlation, atol=1e-9)
 
 
 def test_faults(parts: Path, command: Command) -> None:
