@@ -58,8 +58,8 @@ of HGR there."""
 MIN_COPIED_SHARE, MIN_COPIED_ROWS = 0.1, 5
 """Smallest share and number of rows that repeat others, for a remark."""
 
-MAX_ROWS_COMPARED, MAX_COLUMNS_COMPARED = 200_000, 64
-"""Largest number of rows and of columns that are compared to find copies of rows."""
+MAX_COLUMNS_COMPARED = 64
+"""Largest number of columns that are compared to find copies of rows."""
 
 MIN_ORDERED_ROWS = 30
 """Smallest number of rows for a remark on their order."""
@@ -242,7 +242,7 @@ class RemarkFinder:
         columns = [np.asarray(values, np.float64)[kept] for values in self.numbers.values()]
         columns += [codes.astype(np.float64)[kept] for codes in self.codes.values()]
         step = max(1, len(columns) // MAX_COLUMNS_COMPARED)
-        columns = [values[:MAX_ROWS_COMPARED] for values in columns[::step]]
+        columns = columns[::step]
         rows = len(columns[0]) if columns else 0
         if len(columns) < 2 or rows < 2 * MIN_COPIED_ROWS:
             return None
