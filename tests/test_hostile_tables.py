@@ -46,7 +46,6 @@ TRAINED_ON = ("near 1e15", "ids", "subnormal", "rounding", "large", "infinite")
 COMMANDS = {
     "scan": "scan t.csv --permutations 19",
     "scan of degree 3": "scan t.csv --h 3 --k 3 --permutations 19",
-    "scan of ranks": "scan t.csv --rank --json",
     "pair": "pair t.csv x z",
     "pair of degree 3": "pair t.csv z x --h 3",
     "pair with a category": "pair t.csv x kind",

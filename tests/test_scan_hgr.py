@@ -288,8 +288,3 @@ def test_degenerate_columns() -> None:
     assert "same" in found.skipped
     for pair in found:
         assert 0 <= pair.correlation <= 1
-
-
-def test_errors_are_of_other_measures() -> None:
-    with pytest.raises(ValueError, match="errors are of the measures 'kb'"):
-        scan(frame()[["x", "square"]], errors=True)

@@ -30,7 +30,7 @@ def raw() -> np.ndarray:
     return x.astype(np.float32)
 
 
-OPTIONAL = ("standard_error", "lag")
+OPTIONAL = ("lag",)
 COLUMNS = [field.name for field in dataclasses.fields(Pair) if field.name not in OPTIONAL]
 EXAMINED = ["low", "high", "remark"]
 """Further columns of frames."""
@@ -155,17 +155,6 @@ def test_fits_of_pairs(found: Scan, mixed: Scan) -> None:
         found.fit("speed", "mass")
     with pytest.raises(KeyError, match="'flat' was skipped: every value that is present is 2"):
         found.fit("flat", "speed")
-
-
-def test_the_fit_of_a_weighted_scan_of_ranks() -> None:
-    x = raw()[:, :4]
-    weights = (np.arange(ROWS) % 3).astype(float)
-    found = scan(x, h=3, k=2, weights=weights, measure="rank_kb", test=None)
-    fit = found.fit("x0", "x3")
-    assert float(fit.correlation) == pytest.approx(found.correlation[0, 3], abs=1e-5)
-    ranks = found.values("x0")
-    assert np.isnan(ranks[weights == 0]).all()
-    assert np.nanmin(ranks) == pytest.approx(-np.nanmax(ranks))
 
 
 def test_the_fit_follows_the_order_of_the_pair() -> None:

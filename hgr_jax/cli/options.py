@@ -128,7 +128,6 @@ class ScanOptions:
         " their rows out",
         action="store_true",
     )
-    rank: bool = _option(False, "HGR-KB of ranks in place of HGR", action="store_true")
     top: int | None = _option(
         None,
         "findings in each list (default 5), or pairs with --sort (default 20)",

@@ -52,7 +52,6 @@ def _request_of(options: ScanOptions) -> Request:
     return request_of(
         options.h,
         options.k,
-        "rank_kb" if options.rank else None,
         target=list(options.target) or None,
         given=list(options.given) or None,
         counts=options.counts,
@@ -144,8 +143,7 @@ def _as_json(result: Scan, title: str, findings: Findings, folder: Path) -> dict
 def _print_scan(result: Scan, title: str, findings: Findings, settings: ScanOptions) -> None:
     given = ", ".join(map(printable, dict.fromkeys(settings.given)))
     made_of = result.settings
-    of_ranks = " of ranks" if settings.rank else ""
-    measure = f"polynomials of degree {made_of['h']} and {made_of['k']}{of_ranks}"
+    measure = f"polynomials of degree {made_of['h']} and {made_of['k']}"
     print(
         f"{printable(title)}: {counted(len(result), 'pair')} of"
         f" {counted(len(result.used), 'column')}, {counted(result.settings['rows'], 'row')},"

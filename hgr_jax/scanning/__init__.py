@@ -12,9 +12,9 @@ From a table to a `Scan`, in the order in which a scan uses them:
 * `memory`: the rows in memory: bases and sums of their columns;
 * `features`: columns as numeric arrays, and functions of columns;
 * `bases`: near-orthonormal functions of many columns;
-* `residuals`: residuals of functions of columns, given other columns;
+* `given`: what given columns explain, removed pair by pair;
 * `sums`: cross moments of functions over rows;
-* `solve`: from sums to estimates and standard errors;
+* `solve`: from sums to estimates;
 * `significance`: the choice of a test for each pair;
 * `level_tests`: tests of pairs with a category;
 * `rank_tests`: HGR, and the test by ranks of pairs of numbers;

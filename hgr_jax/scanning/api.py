@@ -14,7 +14,6 @@ from numpy.typing import ArrayLike
 
 from hgr_jax._forks import refuse_forked
 from hgr_jax._threads import one_blas_thread
-from hgr_jax.core.kernels import KernelLike
 from hgr_jax.scanning.consumers import scan_columns
 from hgr_jax.scanning.request import (
     Categories,
@@ -37,8 +36,8 @@ from hgr_jax.tables.sources import open_path
 def scan(
     table: Any,
     *,
-    h: KernelLike | None = None,
-    k: KernelLike | None = None,
+    h: int | None = None,
+    k: int | None = None,
     measure: str | Callable[[Any, Any], Any] | None = None,
     target: ColumnChoice = None,
     among: ColumnChoice = None,
@@ -50,7 +49,6 @@ def scan(
     groups: ArrayLike | str | None = None,
     categories: Categories | Collection[Any] = (),
     test: Test | str | None = "auto",
-    errors: bool = False,
     top: Top | int | None = None,
     names: Sequence[str] | None = None,
     reading: Reading | None = None,
@@ -74,11 +72,10 @@ def scan(
     Args:
       table: matrix ``(n, p)``, mapping of names to columns, data frame (pandas, polars, pyarrow),
         path, folder or pattern of files, dataset, query (polars, DuckDB), Dask or Spark frame.
-      h, k: degrees (1 to 50, default 5) or kernels of the first and second column, of HGR-KB.
-      measure: ``"hgr"``, ``"kb"`` (the default where h or k is named), ``"sk"`` (one side linear),
-        ``"rank_kb"`` or ``"rank_sk"`` (of the ranks of numbers), the name of another measure of
-        `hgr_jax.measures`, or a function of two vectors that JAX can trace (these take numbers
-        only).
+      h, k: degrees (1 to 50, default 5) of the first and second column, of HGR-KB.
+      measure: ``"hgr"``, ``"kb"`` (the default where h or k is named), the name of another
+        measure of `hgr_jax.measures`, or a function of two vectors that JAX can trace (these take
+        numbers only).
       target, among: names or positions of columns; a pair has one of ``target`` (None: any) and
         one of ``among`` (None: any).
       given: columns whose effect is removed from all others, or ``Given(columns, degree=5)``.
@@ -100,7 +97,6 @@ def scan(
         integers_up_to=10, missing="level")``.
       test: ``"auto"``, ``"asymptotic"``, ``"permutation"``, ``Test(kind,
         permutations=999, key=None)``, or None for no p-values.
-      errors: whether to compute standard errors.
       top: keep only the first pairs, of all that are tested: a number, or ``Top(1000,
         by="pvalue")``.
       names: of the columns of a matrix; default ``x0, x1, ...``.
@@ -144,7 +140,6 @@ def scan(
         groups=groups,
         categories=categories,
         test=test,
-        errors=errors,
         top=top,
         names=names,
         execution=execution,

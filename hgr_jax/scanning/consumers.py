@@ -23,6 +23,7 @@ from hgr_jax.inference.pvalue_histogram import PValueHistogram
 from hgr_jax.inference.rank_law import MIN_TABULATED_ROWS, ExactScreen
 from hgr_jax.scanning.features import as_features
 from hgr_jax.scanning.findings import FALSE_DISCOVERY_RATE
+from hgr_jax.scanning.given import GivenColumns
 from hgr_jax.scanning.memory import MemoryTable
 from hgr_jax.scanning.pairs import (
     PairSelection,
@@ -36,7 +37,6 @@ from hgr_jax.scanning.request import (
     position_of,
     positions_of,
 )
-from hgr_jax.scanning.residuals import GivenColumns
 from hgr_jax.scanning.result import Scan
 from hgr_jax.scanning.run import Examined, as_scan, examine, scan_pairs
 from hgr_jax.scanning.screen import RankScreen, as_float32
@@ -79,8 +79,7 @@ def scan_columns(columns: Columns, request: Request, table: Any = None) -> Scan:
         positions = positions_of("given", request.given.columns, columns.names) or []
     if positions:
         columns, conditioning = split_given(columns, positions, selection.targets)
-        ranked = request.measure.of_ranks
-        features = as_features(conditioning, request.row_weights, ranked=ranked)
+        features = as_features(conditioning, request.row_weights)
         assert request.given is not None
         given = GivenColumns(features, request.given.degree)
     pairs = selection.listed(columns.used)
@@ -158,7 +157,7 @@ class _Search:
         self.columns, self.selection, self.top = columns, selection, top
         self.shown = request.execution.progress
         execution = dataclasses.replace(request.execution, progress=False)
-        self.request = dataclasses.replace(request, execution=execution, errors=False)
+        self.request = dataclasses.replace(request, execution=execution)
         self.histogram, self.best = PValueHistogram(request.fdr), FirstPairs(top.count)
         kinds = _screened(columns, request)
         screened = np.concatenate([positions for positions, _ in kinds])
@@ -254,8 +253,8 @@ def _screened(columns: Columns, request: Request) -> list[tuple[Integers, list[R
     kinds: list[tuple[list[int], list[RankedColumn]]] = [([], []) for _ in range(3)]
     kernels = request.measure.kernels
     of_test = request.test is not None and request.test.kind == "auto"
-    of_test &= request.measure.name in ("hgr", "kb", "rank_kb")
-    of_test &= kernels.plain and kernels.largest <= MOST_FUNCTIONS
+    of_test &= request.measure.name in ("hgr", "kb")
+    of_test &= kernels.largest <= MOST_FUNCTIONS
     if of_test and request.row_weights is None and columns.rows >= MIN_TABULATED_ROWS:
         x = np.asarray(columns.numbers)
         whole = np.flatnonzero(~np.isnan(x).any(axis=0))

@@ -177,13 +177,13 @@ class DesignTests:
 
     def _values(self, column: int) -> Floats:
         """Return a column ``(n,)``, NaN where missing."""
-        values = np.asarray(self.features.exact_values(column), np.float64)
+        values = np.asarray(self.features.values(column), np.float64)
         return np.where(values < 0, np.nan, values) if self._is_level(column) else values
 
     def _functions(self, column: int, rows: Integers) -> Floats:
         """Return orthonormal functions ``(d, m)`` of ranks, or of levels, on some rows."""
         features = self.features
-        values = features.exact_values(column)[rows]
+        values = features.values(column)[rows]
         if not self._is_level(column):
             return RankedColumn.of_values(np.asarray(values, np.float64)).functions()
         shares = np.full(len(rows), 1 / max(len(rows), 1))

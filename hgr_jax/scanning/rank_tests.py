@@ -236,20 +236,16 @@ class RankResults:
       estimates: HGR.
       log_p: ``(N,)``, log p-values, NaN for pairs that need permutations, and without tests.
       exact: ``(N,)``, mask of Fisher's exact tests.
-      of_columns: ``(N,)``, mask of pairs whose columns lack different rows, and are ranked among
-        the rows of each column, not among those that they share.
     """
 
     estimates: Estimates
     log_p: Floats
     exact: NDArray[np.bool_]
-    of_columns: NDArray[np.bool_]
 
     @classmethod
     def none(cls, count: int) -> RankResults:
         """Return results of ``count`` pairs without any value."""
-        exact, of_columns = np.zeros((2, count), bool)
-        return cls(Estimates.none(count), np.full(count, np.nan), exact, of_columns)
+        return cls(Estimates.none(count), np.full(count, np.nan), np.zeros(count, bool))
 
 
 def estimate_by_ranks(
@@ -286,8 +282,6 @@ class _ByRanks:
 
     def estimate_on_shared_rows(self, progress: Callable[[int], None]) -> None:
         """Estimate and test the pairs of numbers by ranks among the rows they share."""
-        if self.in_ranks.conditioning is not None:
-            return
         statistics: list[BlockStatistics] = []
         refined: tuple[list[Integers], ...] = [], []
         waiting: list[_Moments] = []
@@ -363,14 +357,8 @@ class _ByRanks:
         self.results.log_p[part[sure]] = log_p[sure]
 
     def _rank_shared_rows(self, places: Integers) -> None:
-        """Estimate pairs of a number and a category by ranks among the rows they share.
-
-        Given other columns, pairs are marked as not of these rows.
-        """
+        """Estimate pairs of a number and a category by ranks among the rows they share."""
         estimates, features = self.results.estimates, self.in_ranks
-        if features.conditioning is not None:
-            self.results.of_columns[places] = True
-            return
         estimates.value[places] = hgr_on_own_rows(features, self.pairs[places])
         for group, present in self._shared_rows(places):
             for place, (number, category) in zip(group, self.pairs[group], strict=True):

@@ -171,7 +171,7 @@ class ExaminedPair:
             sample = pair.restricted(chosen)
             if abs(sample.value - value) <= MAX_SAMPLE_ERROR * value:
                 pair = sample
-        details = pair.details(single=False)
+        details = pair.details()
         if details is None:
             return None
         f, g = details.f(pair.columns[0]), details.g(pair.columns[1])

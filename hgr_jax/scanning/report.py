@@ -326,8 +326,6 @@ def as_report(
         summary["of these more than chance"] = f"{totals['discoveries']:,}"
     if "sample_rows" in settings:
         summary["pictures"] = f"of {settings['sample_rows']:,} rows"
-    if settings["measure"].startswith("rank_"):
-        summary["values"] = "ranks"
     if settings["given"]:
         summary["given"] = ", ".join(settings["given"])
     summary["p-values"] = law_in_words(settings)
@@ -433,8 +431,7 @@ def as_detail(
     note = ""
     if not any(categories) and not is_of_hgr(result):
         note = f"f = {shown.f.formula('a')};  g = {shown.g.formula('b')}"
-    ranked = result.settings["measure"].startswith("rank_")
-    dates = [None if ranked else result.data.dates.get(name) for name in names]
+    dates = [result.data.dates.get(name) for name in names]
     rows_of = [column[present] for column in values]
     means: tuple[Any, ...] = ((), ())
     if not any(categories):

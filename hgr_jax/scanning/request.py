@@ -27,10 +27,9 @@ from hgr_jax._checks import (
     check_degree,
     check_flag,
     check_indexes,
-    check_kernel,
     rows_at,
 )
-from hgr_jax._texts import near_matches, shortened
+from hgr_jax._texts import near_matches
 from hgr_jax.core.kernels import KernelLike
 from hgr_jax.inference.dependent_rows import RowDesign
 from hgr_jax.inference.independence import refuse_lags_without_order, refuse_with_design
@@ -49,12 +48,8 @@ KEPT_BY = ("pvalue", "correlation", "excess")
 
 TESTS = ("auto", "asymptotic", "permutation")
 
-POLYNOMIAL = ("kb", "sk", "rank_kb", "rank_sk")
-SOLVED = ("hgr", *POLYNOMIAL)
-"""Measures that are solved from sums over rows: HGR-KB and HGR-SK, of values or of ranks."""
-
-KERNEL_LETTERS = 60
-"""Largest number of letters of a kernel's name in the settings of a scan."""
+SOLVED = ("hgr", "kb")
+"""Measures of a pair that are solved from sums over rows; any other is a function of vectors."""
 
 
 @dataclasses.dataclass(frozen=True, eq=False)
@@ -192,13 +187,11 @@ class Measure:
     Attributes:
       name: name as in ``measure=``, or of a function.
       kernels: kernels of both sides; a function does not use them.
-      of_ranks: whether numbers are replaced by their ranks.
       function: a function of two vectors that JAX can trace; None for HGR, solved from sums.
     """
 
     name: str
     kernels: Kernels
-    of_ranks: bool = False
     function: Callable[[Any, Any], Any] | None = None
 
 
@@ -218,7 +211,6 @@ class Request:
       groups: labels of rows that are alike, an array ``(n,)``, the name of a column, or None.
       categories: what is read as a category.
       test: None for no p-values.
-      errors: whether standard errors are computed.
       top: the first pairs to keep; None for all.
       names: names of the columns of a matrix; None for the default.
       execution: how the scan is computed.
@@ -237,7 +229,6 @@ class Request:
     groups: ArrayLike | str | None = None
     categories: Categories = Categories()
     test: Test | None = Test()
-    errors: bool = False
     top: Top | None = None
     names: Sequence[str] | None = None
     execution: Execution = Execution()
@@ -252,15 +243,8 @@ class Request:
             object.__setattr__(self, option, str(value) if is_name else value)
         name, solved = self.measure.name, self.measure.function is None
         kind = None if self.test is None else self.test.kind
-        if check_flag("errors", self.errors) and name not in POLYNOMIAL:
-            raise ValueError(f"errors are of the measures {_listed(POLYNOMIAL)}; got {name!r}.")
-        if kind == "asymptotic" and name not in ("kb", "rank_kb"):
-            raise ValueError(f"test='asymptotic' is for measure='kb' or 'rank_kb'; got {name!r}.")
-        if kind == "asymptotic" and not self.measure.kernels.plain:
-            raise ValueError(
-                "test='asymptotic' is Roy's law at degrees h and k, which other kernels do not"
-                " have: take 'auto', 'permutation' or None."
-            )
+        if kind == "asymptotic" and name != "kb":
+            raise ValueError(f"test='asymptotic' is for measure='kb'; got {name!r}.")
         if self.weights is not None and not solved:
             raise ValueError(f"weights are for the measures {_listed(SOLVED)}; got {name!r}.")
         if self.given is not None:
@@ -337,13 +321,13 @@ class Request:
         check_indexes(table=table, weights=self.weights)
         return dataclasses.replace(self, row_weights=as_host_weights(self.weights, rows))
 
-    def settings(self, rows: int, dtype: str, given: Iterable[str] = ()) -> dict[str, Any]:
+    def settings(self, rows: int, given: Iterable[str] = ()) -> dict[str, Any]:
         """Return the settings that a `Scan` keeps, for JSON."""
         kernels = self.measure.kernels
         return {
             "measure": self.measure.name,
-            "h": None if kernels.ranked else _named_kernel(kernels.h),
-            "k": None if kernels.ranked else _named_kernel(kernels.k),
+            "h": None if kernels.ranked else kernels.h,
+            "k": None if kernels.ranked else kernels.k,
             "test": None if self.test is None else self.test.kind,
             "permutations": None if self.test is None else self.test.permutations,
             "fdr": None if self.test is None else self.test.fdr,
@@ -355,7 +339,6 @@ class Request:
             "given": list(given),
             "given_degree": None if self.given is None else self.given.degree,
             "rows": rows,
-            "dtype": dtype,
         }
 
     @property
@@ -404,17 +387,17 @@ def _is_name(weights: Any) -> bool:
 
 
 def measure_of(measure: Any, h: Any, k: Any) -> Measure:
-    """Return a measure by its name or function, with kernels of both sides."""
-    h, k = (
-        kernel if callable(check_kernel(name, kernel)) else check_degree(name, kernel)
-        for name, kernel in (("h", h), ("k", k))
-    )
-    of_ranks = isinstance(measure, str) and measure.startswith("rank_")
-    kernels = Kernels(h, k, single=measure in ("sk", "rank_sk"), ranked=measure == "hgr")
-    if not kernels.plain and measure != "kb":
-        raise ValueError(f"kernels are for measure='kb'; got measure={measure!r}: take degrees.")
+    """Return a measure by its name or function, with degrees of both sides."""
+    for name, degree in (("h", h), ("k", k)):
+        if callable(degree):
+            raise TypeError(
+                f"{name} of a scan must be a degree; got a kernel: take a function of two vectors,"
+                " measure=lambda a, b: hgr_jax.kb(a, b, h=kernel)."
+            )
+        check_degree(name, degree)
+    kernels = Kernels(h, k, ranked=measure == "hgr")
     if isinstance(measure, str) and measure in SOLVED:
-        return Measure(measure, kernels, of_ranks)
+        return Measure(measure, kernels)
     if callable(measure):
         return Measure(getattr(measure, "__name__", "measure"), kernels, function=measure)
     names = [name for name in measures.__all__ if name.islower() and not name.endswith("_fit")]
@@ -456,13 +439,6 @@ def position_of(option: str, name: Any, place: Mapping[str, int]) -> int:
 def _as_setting(option: Any) -> str | bool | None:
     """Return an option of the rows as a setting: the name of its column, or True for values."""
     return option if option is None or isinstance(option, str) else True
-
-
-def _named_kernel(kernel: KernelLike) -> int | str:
-    """Return a kernel as a setting: a degree, or its name."""
-    if not callable(kernel):
-        return kernel
-    return shortened(getattr(kernel, "__name__", repr(kernel)), KERNEL_LETTERS)
 
 
 @functools.lru_cache(maxsize=64)

@@ -22,7 +22,6 @@ from hgr_jax._checks import check_choice, check_count
 from hgr_jax._texts import counted, html_table, near_matches, pvalue_as_text, shortened
 from hgr_jax.core.fits import KBFit
 from hgr_jax.core.host.linalg import clustered_order
-from hgr_jax.core.host.ranks import ranks
 from hgr_jax.inference.hgr_fits import HGRFit
 from hgr_jax.scanning.findings import (
     FALSE_DISCOVERY_RATE,
@@ -49,7 +48,7 @@ if TYPE_CHECKING:
 MATRICES = (
     *("correlation", "rank_correlation", "ranks_disagree", "pearson", "spearman", "rank_excess"),
     *("pvalue", "adjusted_pvalue", "pvalue_source", "corrected", "null_mean", "null_95", "n_obs"),
-    *("standard_error", "lag"),
+    "lag",
 )
 """Attributes of a `Scan` that have a value for each two columns."""
 
@@ -79,7 +78,6 @@ class Pair:
     n_obs: int
     degrees_a: int
     degrees_b: int
-    standard_error: float = math.nan
     lag: int = 0
 
 
@@ -90,7 +88,7 @@ class PairRows:
     Attributes:
       pairs: ``(N, 2)``, positions of the columns.
       degrees: ``(N, 2)``.
-      standard_error, lag: None unless requested.
+      lag: None unless requested.
     """
 
     pairs: Integers
@@ -107,7 +105,6 @@ class PairRows:
     n_obs: Integers
     degrees: Integers
     source: NDArray[np.int8]
-    standard_error: Floats | None = None
     lag: Integers | None = None
 
     @property
@@ -322,7 +319,7 @@ def _ranges(count: int, settings: Mapping[str, Any]) -> dict[str, tuple[float, f
     largest |= dict.fromkeys(("pairs", "numbers"), count - 1)
     ranges |= {name: (0, high) for name, high in largest.items()}
     ranges["lag"] = -settings["rows"], settings["rows"]
-    return ranges | dict.fromkeys(("degrees", "standard_error"), (0, np.inf))
+    return ranges | {"degrees": (0, np.inf)}
 
 
 ORDERS = ("rank_excess", "correlation", "excess", "pvalue")
@@ -347,8 +344,7 @@ class Scan:
       rank_correlation: HGR, of ranks (`hgr_jax.hgr`), which is `correlation` of ``"hgr"``; NaN for
         a scan of another measure without p-values, and for measures that are functions.
       pearson, spearman: |Pearson| and, with `rank_correlation`, |Spearman|; NaN with a category.
-        Where two columns lack different rows, ranks are those among the rows that they share, but
-        with given columns: a note says so.
+        Where two columns lack different rows, ranks are those among the rows that they share.
       rank_linear: the monotone part of `rank_correlation`: |Spearman| of two numbers, the
         correlation ratio of the ranks of a number and a category, `rank_correlation` of two
         categories.
@@ -377,7 +373,6 @@ class Scan:
       notes: names of columns that were used, but not quite as they are, with a remark.
       settings: settings of the scan; with ``top``, ``settings["top"]`` describes all pairs:
         ``"discoveries"`` is the number of significant pairs at a false discovery rate of 5%.
-      standard_error: of `correlation`, as `KBFit.standard_error`; None unless requested.
       lag: of a scan with ``lags``, by how many rows column j follows column i where they depend
         most: there the pair is estimated, and ``lag[j, i]`` is ``-lag[i, j]``; None without.
     """
@@ -410,7 +405,6 @@ class Scan:
     degrees = _matrix("degrees")
     source = _matrix("source")
     pvalue_source = _matrix("pvalue_source")
-    standard_error = _matrix("standard_error")
     lag = _matrix("lag")
 
     @property
@@ -539,10 +533,7 @@ class Scan:
         return [Pair(**dict(zip(columns, row, strict=True))) for row in zip(*lists, strict=True)]
 
     def to_dict(self, *, by: str = "rank_excess") -> dict[str, NDArray[Any]]:
-        """Return all pairs as columns, sorted as in `order`; the names are those of `Pair`.
-
-        With standard errors if they were requested.
-        """
+        """Return all pairs as columns, sorted as in `order`; the names are those of `Pair`."""
         return self._columns_of(self._ordered(by))
 
     def _columns_of(self, rows: PairRows) -> dict[str, NDArray[Any]]:
@@ -626,7 +617,7 @@ class Scan:
         check_choice("which", which, MATRICES)
         matrix = self._square(which, self._used)
         if matrix is None:
-            option = "lags=" if which == "lag" else "errors=True"
+            option = "lags="
             raise ValueError(f"{which} was not asked for: scan with {option}.")
         labels: Any = self.used if self._columns is None else self._columns.labels_at(self._used)
         return as_square(matrix.copy(), self.used, labels, self._library(library))
@@ -641,9 +632,8 @@ class Scan:
     def fit(self, a: Any, b: Any) -> KBFit | HGRFit:
         """Fit the transformations of one pair: `hgr_jax.kb_fit` on the rows where both are present.
 
-        With ``measure="sk"`` one side is linear.  With ``"rank_kb"`` they are functions of the
-        ranks, in [-1, 1]; of a category, functions of its labels, or of the positions of its levels
-        in ``category(name).levels``.  With a category the value of the fit is not corrected for
+        Of a category, functions of its labels, or of the positions of its levels in
+        ``category(name).levels``.  With a category the value of the fit is not corrected for
         chance, as that of the scan is (``found[a, b]``, `interval`).  Values are in JAX's default
         dtype: if float32 cannot tell them apart, a warning says that the fit differs from the scan
         (which shifts and scales such columns first).
@@ -738,12 +728,7 @@ class Scan:
         if category is not None:
             return np.where(category.codes < 0, np.nan, category.codes)
         place = list(columns.number_positions).index(position)
-        column = np.asarray(columns.numbers[:, place])
-        if self.settings["measure"].startswith("rank_"):
-            if self._weights is not None:
-                column = np.where(self._weights > 0, column, np.nan)
-            return ranks(column[:, None])[:, 0]
-        return column
+        return np.asarray(columns.numbers[:, place])
 
     def _values_of_pair(self, a: Any, b: Any) -> tuple[Floats, Floats]:
         """Return two columns ``(n,)``, the second one as many rows later as it follows the first.

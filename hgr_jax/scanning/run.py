@@ -11,7 +11,6 @@ from numpy.typing import NDArray
 
 from hgr_jax._arrays import Floats, Integers
 from hgr_jax._progress import progress_bar
-from hgr_jax._texts import counted
 from hgr_jax.core.ranks import LEAST_ROWS
 from hgr_jax.inference.dependent_rows import TOO_SLOW, RowDesign
 from hgr_jax.inference.intervals import adjust, corrected_on_host
@@ -73,15 +72,16 @@ def examine(table: MemoryTable) -> Examined:
     of_hgr, test = request.measure.kernels.ranked, request.test
     with bar(label="ranks") as advance:
         if request.measure.function is None and (of_hgr or test is not None):
-            by_law = test is not None and test.kind == "auto" and table.given is None
-            by_law &= not request.measure.kernels.single and request.design is None
-            by_ranks = estimate_by_ranks(table, rows, advance, tested=by_law)
+            by_law = test is not None and test.kind == "auto" and request.design is None
+            if table.given is None:
+                by_ranks = estimate_by_ranks(table, rows, advance, tested=by_law)
+            else:
+                by_ranks.estimates.put(np.arange(count), table.estimate_ranks_given(advance))
     of_ranks = by_ranks.estimates
     if of_hgr:
         values = dataclasses.replace(of_ranks, pearson=values.pearson, linear=values.linear)
         well_conditioned[:] = True  # whatever the values are, ranks are
     _note_conditioning(table, values, well_conditioned, notes)
-    _note_ranks_of_columns(table, by_ranks.of_columns, notes)
     if request.measure.function is None:
         _note_constants(table, values, notes)
         _note_same_values(table, values, notes)
@@ -169,33 +169,11 @@ def _note_conditioning(
             " ranks, lower degrees, or float64"
         )
         add_note(notes, columns.names[position], remark)
-    for first, second in table.positions[values.unresolved].tolist():
-        if first in columns.category_positions:
-            first, second = second, first
-        if first not in ill and second not in ill:
-            remark = (
-                f"beside {columns.names[second]} it has other values than elsewhere, on which its"
-                " functions are ill conditioned: no value; scan these two in memory"
-            )
-            add_note(notes, columns.names[first], remark)
-
-
-def _note_ranks_of_columns(
-    table: MemoryTable, of_columns: NDArray[np.bool_], notes: dict[str, str]
-) -> None:
-    """Note how many pairs have values of ranks that are not of the rows that they share."""
-    count = int(of_columns.sum())
-    if count:
-        remark = (
-            f"HGR and |Spearman| of {counted(count, 'pair')} are approximate: columns are ranked"
-            f" among all rows where they are present, not among those that a pair shares"
-        )
-        add_note(notes, "missing values", remark)
 
 
 def _note_constants(table: MemoryTable, values: Estimates, notes: dict[str, str]) -> None:
     """Note columns that, or whose residuals, do not vary on the rows they share with another."""
-    lost = (values.degrees == 0) & ((values.rows >= 2) & ~values.unresolved)[:, None]
+    lost = (values.degrees == 0) & (values.rows >= 2)[:, None]
     what = "is explained by what is given, or constant," if table.given else "does not vary"
     _note_pairs(table, lost, f"{what} on the rows that it shares with", notes)
     if table.kernels.ranked:
@@ -247,7 +225,7 @@ def as_scan(examined: Examined, adjusted: Floats | None = None) -> Scan:
     corrected = corrected_on_host(values.value, examined.rows, parameters)
     if request.measure.kernels.ranked:
         corrected = np.asarray(values.value, np.float64)
-    elif request.measure.name not in ("kb", "rank_kb"):
+    elif request.measure.name != "kb":
         corrected = np.full(len(corrected), np.nan)
     rows = PairRows(
         pairs=table.positions,
@@ -264,11 +242,10 @@ def as_scan(examined: Examined, adjusted: Floats | None = None) -> Scan:
         n_obs=values.rows,
         degrees=values.degrees,
         source=tests.source,
-        standard_error=values.error if request.errors else None,
         lag=None if request.lags in (None, (0,)) else tests.lag,
     )
     given = [columns.names[i] for i in table.given_positions]
-    settings = request.settings(columns.rows_of_table, str(table.features.x.dtype), given)
+    settings = request.settings(columns.rows_of_table, given)
     if columns.drawn is not None:
         settings["sample_rows"] = columns.rows
     skipped = [columns.names[i] in examined.skipped for i in columns.number_positions]

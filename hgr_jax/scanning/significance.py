@@ -23,11 +23,12 @@ from hgr_jax.inference.independence import OF_RESIDUALS
 from hgr_jax.inference.permutation import permutation_test
 from hgr_jax.measures import kb
 from hgr_jax.scanning.features import Estimates, Features
+from hgr_jax.scanning.given import conditional_tests
 from hgr_jax.scanning.level_tests import LevelTests
 from hgr_jax.scanning.memory import MemoryTable
 from hgr_jax.scanning.rank_tests import RankResults
 from hgr_jax.scanning.request import Measure, Test
-from hgr_jax.scanning.resampling import conditional_tests, permutation_null
+from hgr_jax.scanning.resampling import permutation_null
 
 SOURCES = (
     *("", "rank", "asymptotic", "permutation", "exact", OF_RESIDUALS),
@@ -106,7 +107,7 @@ def test_pairs(
         tests.source[usable] = SOURCES.index(OF_RESIDUALS)
         return tests
     categories = pairs >= table.features.n_numeric
-    if test.kind == "auto" and not kernels.single:
+    if test.kind == "auto":
         by_law = usable & categories.any(axis=1) & of_ranks.varies
         if by_law.any():
             levels = LevelTests(table, of_ranks, rows, by_law)
@@ -122,7 +123,7 @@ def test_pairs(
         tests.set_law(usable, log_p, SOURCES.index("asymptotic"))
     without_law = usable & (tests.source == 0)
     if without_law.any() and test.kind != "asymptotic":
-        of_values = (test.kind == "permutation" or kernels.single) and not kernels.ranked
+        of_values = test.kind == "permutation" and not kernels.ranked
         if not of_values:
             measure = dataclasses.replace(measure, kernels=kernels.of_ranks())
         _permute(tests, table, measure, without_law, test, progress, of_values=of_values)
@@ -142,7 +143,7 @@ def _permute(
     """Test the chosen pairs of a table by permutations of values or of ranks, in place."""
     places, pairs = np.flatnonzero(chosen), table.pairs
     features = table.permuted_rows(of_values=of_values)
-    if measure.function is None and features.weights is None and measure.kernels.plain:
+    if measure.function is None and features.weights is None:
         seed = np.asarray(jax.random.key_data(test.random_key))
         sums = table.permuted_sums(measure.kernels, of_values=of_values)
         null = permutation_null(sums, pairs[places], test.permutations, seed, progress)
@@ -153,11 +154,6 @@ def _permute(
     if features is table.features:  # permutations of ranks do not have the law of the values
         tests.null_mean[places], tests.null_95[places] = means, points
     tests.source[places] = SOURCES.index("permutation")
-
-
-def _single_kernel(a: Array, b: Array, *, h: int, k: int, **options: Any) -> Array:
-    """Compute HGR-SK of a scan: a polynomial of one side, and the other side linear."""
-    return jnp.maximum(kb(a, b, h, 1, **options), kb(a, b, 1, k, **options))
 
 
 def _permute_each(
@@ -183,13 +179,11 @@ def _permute_each(
         keep = features.present(i) & features.present(j)
         if weights is not None:
             keep &= weights > 0
-        a, b = (features.values(column)[keep].astype(features.x.dtype) for column in (i, j))
+        a, b = (features.values(column)[keep] for column in (i, j))
         options: dict[str, Any] = {} if weights is None else {"weights": weights[keep]}
         statistic: Callable[..., Array] = absolute
         if measure.function is None:
-            # All functions of a category count as linear.
-            single = kernels.single and (pairs[index] < features.n_numeric).all()
-            statistic = _single_kernel if single else kb
+            statistic = kb
             options |= {"h": features.kernel(i, kernels.h), "k": features.kernel(j, kernels.k)}
         key, pair_key = jax.random.split(key)
         result = permutation_test(
