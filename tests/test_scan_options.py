@@ -77,8 +77,7 @@ def test_progress_is_shown_on_demand(capsys: pytest.CaptureFixture[str]) -> None
     x = np.random.default_rng(0).standard_normal((150, 4))
     shown = scan(x, h=3, k=2, execution=hgr_jax.Execution(progress=True))
     printed = capsys.readouterr().err
-    for label in ("values: ", "p-values: "):
-        assert label in printed
+    assert "pairs: " in printed
     assert f"0/{len(shown)}" in printed
     np.testing.assert_array_equal(scan(x, h=3, k=2).pvalue, shown.pvalue)
     assert capsys.readouterr().err == ""

@@ -74,7 +74,7 @@ TABLES: dict[str, tuple[Callable[[np.random.Generator], pd.DataFrame], dict[str,
     "kinds": (kinds, {}),
     "categories": (
         kinds,
-        {"categories": ["zone"], "target": "zone", "measure": "kb", "errors": True},
+        {"categories": ["zone"], "target": "zone", "measure": "kb"},
     ),
     "missing": (
         holes,

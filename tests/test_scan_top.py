@@ -42,7 +42,7 @@ def table() -> dict[str, Any]:
 
 @pytest.fixture(autouse=True)
 def small_squares(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(consumers, "SQUARE_SIDE", 8)
+    monkeypatch.setattr(consumers, "TESTED_SIDE", 8)
     monkeypatch.setattr(screen, "PRODUCT_ROWS", 64)
 
 

@@ -8,6 +8,7 @@ From a table to a `Scan`, in the order in which a scan uses them:
 * `sampling`: which rows of a table a scan takes;
 * `pairs`: which columns and which pairs;
 * `size`: how much memory a scan takes, and whether it is there;
+* `squares`: squares of pairs, the tasks of an executor;
 * `run`: the pipeline: estimates, tests, notes, result;
 * `memory`: the rows in memory: bases and sums of their columns;
 * `features`: columns as numeric arrays, and functions of columns;

@@ -10,9 +10,11 @@ are estimated in full at the end.
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Iterator
+import functools
+from collections.abc import Iterator, Sequence
 from typing import Any
 
+import jax
 import numpy as np
 
 from hgr_jax._arrays import Floats, Integers, chunks
@@ -24,7 +26,6 @@ from hgr_jax.inference.rank_law import MIN_TABULATED_ROWS, ExactScreen
 from hgr_jax.scanning.features import as_features
 from hgr_jax.scanning.findings import FALSE_DISCOVERY_RATE
 from hgr_jax.scanning.given import GivenColumns
-from hgr_jax.scanning.memory import MemoryTable
 from hgr_jax.scanning.pairs import (
     PairSelection,
     selected,
@@ -38,12 +39,13 @@ from hgr_jax.scanning.request import (
     positions_of,
 )
 from hgr_jax.scanning.result import Scan
-from hgr_jax.scanning.run import Examined, as_scan, examine, scan_pairs
+from hgr_jax.scanning.run import Examined, Square, as_scan, examine, examine_square
 from hgr_jax.scanning.screen import RankScreen, as_float32
 from hgr_jax.scanning.size import check_size
+from hgr_jax.scanning.squares import SquareTask, spread
 from hgr_jax.tables.columns import Columns
 
-SQUARE_SIDE = 512
+TESTED_SIDE = 512
 """Number of columns of a part; a square holds the pairs of two parts."""
 
 MIN_SCREENED_SHARE = 1 / 50
@@ -74,17 +76,15 @@ def scan_columns(columns: Columns, request: Request, table: Any = None) -> Scan:
     check_size(columns, selection, request)
     if request.top is not None:
         return _scan_first(columns, request, selection, request.top)
-    given, positions = None, []
+    given = None
     if request.given is not None:
         positions = positions_of("given", request.given.columns, columns.names) or []
-    if positions:
-        columns, conditioning = split_given(columns, positions, selection.targets)
-        features = as_features(conditioning, request.row_weights)
-        assert request.given is not None
-        given = GivenColumns(features, request.given.degree)
-    pairs = selection.listed(columns.used)
-    in_memory = MemoryTable(columns, request, pairs, given, positions)
-    return scan_pairs(in_memory)
+        names = [columns.names[position] for position in positions]
+        if positions:
+            columns, conditioning = split_given(columns, positions, selection.targets)
+            features = as_features(conditioning, request.row_weights)
+            given = GivenColumns(features, request.given.degree, names)
+    return as_scan(examine(columns, request, selection.listed(columns.used), given))
 
 
 def _with_weights(columns: Columns, request: Request, table: Any) -> tuple[Columns, Request]:
@@ -121,7 +121,7 @@ def _scan_first(columns: Columns, request: Request, selection: PairSelection, to
     search.run()
     best, histogram = search.best, search.histogram
     part, pairs = selected(columns, selection.in_order(best.pairs))
-    examined = examine(MemoryTable(part, request, pairs))
+    examined = examine(part, request, pairs)
     # Where float32 hardly tells a correlation from 1, the screen's p-value has no correct digit.
     histogram.recount(best.log_p, examined.tests.log_pvalue)
     return _scan_of_first(examined, top, histogram, (search.pairs, len(columns.used)))
@@ -156,7 +156,8 @@ class _Search:
     ) -> None:
         self.columns, self.selection, self.top = columns, selection, top
         self.shown = request.execution.progress
-        execution = dataclasses.replace(request.execution, progress=False)
+        self.executor = request.execution.executor
+        execution = dataclasses.replace(request.execution, progress=False, executor=None)
         self.request = dataclasses.replace(request, execution=execution)
         self.histogram, self.best = PValueHistogram(request.fdr), FirstPairs(top.count)
         kinds = _screened(columns, request)
@@ -172,9 +173,10 @@ class _Search:
         self.of_ranks = range(len(more) + len(two)) if more else range(0)
         self.of_two = range(len(more), len(more) + len(two) + len(rare))
         # The side of a small square is a multiple of 64, so that tables share compiled programs.
-        side = min(SQUARE_SIDE, -(-sum(map(len, more + two)) // 64) * 64)
+        side = min(TESTED_SIDE, -(-sum(map(len, more + two)) // 64) * 64)
         self.least_screened = MIN_SCREENED_SHARE * side**2
         self.screen = RankScreen([*more, *two], side) if more else None
+        self.laws = None if self.screen is None else jax.device_get(self.screen.laws)
         self.exact = ExactScreen([[column.codes for column in part] for part in [*two, *rare]])
         squares = [(i, j) for i in range(len(self.parts)) for j in range(i, len(self.parts))]
         counts = [self._count(*square) for square in squares]
@@ -186,15 +188,63 @@ class _Search:
         """Test all squares."""
         bar = progress_bar(self.shown, self.pairs, unit="pair", label="pairs", leave=False)
         with bar as advance:
-            for (log_p, square), count in zip(self._tested(), self.counts, strict=True):
-                self._keep(log_p, *square)
-                advance(count)
+            for place, (log_p, found) in enumerate(self._scored()):
+                self._keep(log_p, found, *self.squares[place])
+                advance(self.counts[place])
+
+    def _scored(self) -> Iterator[tuple[Floats | None, Square | None]]:
+        """Yield log p-values ``(s, s)`` of each square, if it is screened, and its estimates."""
+        if self.executor is not None:
+            yield from spread(self.executor, map(self._task, range(len(self.squares))))
+            return
+        for log_p, square in self._tested():
+            estimate = self._estimation(square, screened=log_p is not None)
+            yield log_p, None if estimate is None else estimate()
+
+    def _task(self, place: int) -> SquareTask:
+        """Return what computes a square where an executor has its workers."""
+        square = left, right = self.squares[place]
+        test: SquareTask | None = None
+        if self._is_exact(square):
+            first = self.of_two.start
+            codes = [self.exact.parts[part - first] for part in (left, right)]
+            test = functools.partial(_exact_log_pvalues, *codes, same=left == right)
+        elif self.screen is not None and self._is_screened(place):
+            parts = [self.screen.parts[part] for part in dict.fromkeys(square)]
+            test = functools.partial(_screened_log_pvalues, parts, self.screen.side, self.laws)
+        return functools.partial(
+            _score_square, test, self._estimation(square, screened=test is not None)
+        )
+
+    def _estimation(self, square: tuple[int, int], *, screened: bool) -> SquareTask | None:
+        """Return what estimates the pairs of a square; None where p-values are enough."""
+        if screened and self.top.by == "pvalue":
+            return None
+        request = dataclasses.replace(self.request, test=None) if screened else self.request
+        part, pairs = selected(self.columns, self.selection.in_order(self._pairs_of(*square)))
+        return functools.partial(examine_square, part, pairs, request, None)
+
+    def _pairs_of(self, left: int, right: int) -> Integers:
+        """Return the requested pairs ``(N, 2)`` of a square."""
+        first, second = self.parts[left][:, None], self.parts[right][None, :]
+        is_requested = self.selection.contains(first, second)
+        i, j = np.nonzero(np.triu(is_requested) if left == right else is_requested)
+        return np.stack([self.parts[left][i], self.parts[right][j]], axis=1)
+
+    def _is_exact(self, square: tuple[int, int]) -> bool:
+        return all(part in self.of_two for part in square)
+
+    def _is_screened(self, place: int) -> bool:
+        square = self.squares[place]
+        of_ranks = all(part in self.of_ranks for part in square)
+        enough = self.counts[place] >= self.least_screened
+        return of_ranks and not self._is_exact(square) and enough
 
     def _tested(self) -> Iterator[tuple[Floats | None, tuple[int, int]]]:
         """Yield the squares, with log p-values ``(s, s)``, None if not screened."""
         next_products: Any = None
         for place, square in enumerate(self.squares):
-            if all(part in self.of_two for part in square):
+            if self._is_exact(square):
                 yield self.exact.log_pvalues(*(part - self.of_two.start for part in square)), square
                 continue
             products = self._start(place) if next_products is None else next_products
@@ -207,39 +257,54 @@ class _Search:
 
     def _start(self, place: int) -> Any:
         """Start the products of a square that is tested by ranks; None for any other square."""
-        if self.screen is None or place >= len(self.squares):
+        if self.screen is None or place >= len(self.squares) or not self._is_screened(place):
             return None
-        square = self.squares[place]
-        of_ranks = all(part in self.of_ranks for part in square)
-        of_two = all(part in self.of_two for part in square)
-        enough = self.counts[place] >= self.least_screened
-        return self.screen.start(*square) if of_ranks and not of_two and enough else None
+        return self.screen.start(*self.squares[place])
 
-    def _keep(self, log_p: Floats | None, left: int, right: int) -> None:
+    def _keep(self, log_p: Floats | None, found: Square | None, left: int, right: int) -> None:
         """Count the p-values of a square, and keep its pairs that are among the first so far."""
         first, second = self.parts[left][:, None], self.parts[right][None, :]
-        is_requested = self.selection.contains(first, second)
         if log_p is not None:
+            is_requested = self.selection.contains(first, second)
             log_p = log_p if is_requested.all() else np.where(is_requested, log_p, np.nan)
             self.histogram.add(log_p.ravel())
-            if self.top.by == "pvalue":
-                self.best.add(log_p, log_p, first, second)
-                return
-        i, j = np.nonzero(np.triu(is_requested) if left == right else is_requested)
-        pairs = np.stack([self.parts[left][i], self.parts[right][j]], axis=1)
-        request = self.request if log_p is None else dataclasses.replace(self.request, test=None)
-        part, of_part = selected(self.columns, self.selection.in_order(pairs))
-        examined = examine(MemoryTable(part, request, of_part))
-        logs = examined.tests.log_pvalue if log_p is None else log_p[i, j]
+        if found is None:
+            assert log_p is not None
+            self.best.add(log_p, log_p, first, second)
+            return
+        pairs = self._pairs_of(left, right)
         if log_p is None:
+            logs = found.tests.log_pvalue
             self.histogram.add(logs)
-        self.best.add(_sort_key(examined, logs, self.top.by), logs, *pairs.T)
+        else:
+            rows, columns = (
+                np.searchsorted(self.parts[part], side)
+                for part, side in zip((left, right), pairs.T, strict=True)
+            )
+            logs = log_p[rows, columns]
+        self.best.add(_sort_key(found, logs, self.top.by), logs, *pairs.T)
 
     def _count(self, left: int, right: int) -> int:
         is_requested = self.selection.contains(
             self.parts[left][:, None], self.parts[right][None, :]
         )
         return int(is_requested.sum()) // (2 if left == right else 1)
+
+
+def _score_square(
+    test: SquareTask | None, estimate: SquareTask | None
+) -> tuple[Floats | None, Square | None]:
+    """Test and estimate the pairs of a square."""
+    return None if test is None else test(), None if estimate is None else estimate()
+
+
+def _exact_log_pvalues(f: Sequence[Integers], g: Sequence[Integers], *, same: bool) -> Floats:
+    return ExactScreen([f, g]).log_pvalues(0, 0 if same else 1)
+
+
+def _screened_log_pvalues(parts: Sequence[Sequence[RankedColumn]], side: int, laws: Any) -> Floats:
+    screen, right = RankScreen(parts, side, laws), len(parts) - 1
+    return screen.log_pvalues(0, right, screen.start(0, right))
 
 
 def _screened(columns: Columns, request: Request) -> list[tuple[Integers, list[RankedColumn]]]:
@@ -275,10 +340,10 @@ def _in_parts(positions: Integers, targets: list[int] | None) -> list[Integers]:
     """Return the places of columns in parts; those of targets are in parts of their own."""
     is_target = np.isin(positions, [] if targets is None else targets)
     kinds = (np.flatnonzero(each) for each in (is_target, ~is_target))
-    return [part for places in kinds for part in chunks(places, SQUARE_SIDE)]
+    return [part for places in kinds for part in chunks(places, TESTED_SIDE)]
 
 
-def _sort_key(examined: Examined, log_p: Floats, by: str) -> Floats:
+def _sort_key(examined: Square, log_p: Floats, by: str) -> Floats:
     """Return keys ``(N,)``, smallest for the first pairs; NaN for pairs without a value."""
     value = examined.values.value
     if by == "pvalue":

@@ -8,7 +8,7 @@ other, by one row for each group.
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 
 import numpy as np
 from numpy.typing import NDArray
@@ -86,7 +86,7 @@ class DesignTests:
             constant = {c: design.is_constant(self._values(c)) for c in np.unique(self.pairs)}
             self.between[:] = [constant[i] or constant[j] for i, j in self.pairs.tolist()]
 
-    def test(self, chosen: NDArray[np.bool_], progress: Callable[[int], None]) -> None:
+    def test(self, chosen: NDArray[np.bool_]) -> None:
         """Set the p-values of the chosen pairs that are not `between`."""
         places = np.flatnonzero(chosen & ~self.between)
         if any(self.lags) and not self.design.is_series:
@@ -103,14 +103,13 @@ class DesignTests:
                         series[column] = self._series(column)
                 test = shift_test(series[pair[0]], series[pair[1]], self.lags)
                 self._set(np.array([place]), [test])
-                progress(1)
             return
         generator = host_generator(self.options.key)
         patterns = np.sort(self.features.patterns.index[self.pairs[places]], axis=1)
         keys = patterns[:, 0] * (1 + patterns.max(initial=0)) + patterns[:, 1]
         for _, part in groups(keys):
             present = self.features.patterns.present[:, patterns[part[0]]]
-            self._test_pattern(places[part], np.asarray(present.all(axis=1)), generator, progress)
+            self._test_pattern(places[part], np.asarray(present.all(axis=1)), generator)
 
     def _set(self, places: Integers, tests: Sequence[DesignTest]) -> None:
         source = "shifts" if self.design.ordered else "within"
@@ -140,7 +139,6 @@ class DesignTests:
         places: Integers,
         present: NDArray[np.bool_],
         generator: np.random.Generator,
-        progress: Callable[[int], None],
     ) -> None:
         """Test pairs of columns that share the same rows, the ``present`` ones."""
         design = self.design.restricted(present)
@@ -163,7 +161,6 @@ class DesignTests:
                 levels=[(is_level(c), is_level(moved)) for c in others],
             )
             self._set(places[part], tests)
-            progress(len(part))
 
     def _series(self, column: int) -> SeriesFunctions:
         """Return a column as a series, on the rows where it is present."""

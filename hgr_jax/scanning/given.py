@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import dataclasses
 import functools
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator, Sequence
 from typing import Any, cast
 
 import numpy as np
@@ -28,20 +28,21 @@ from hgr_jax.scanning.features import Features
 
 @dataclasses.dataclass(frozen=True)
 class GivenColumns:
-    """Given columns, and the total degree of their polynomials.
+    """Given columns, their names, and the total degree of their polynomials.
 
     Numbers that are ``ranked`` have functions of ranks in place of polynomials.
     """
 
     features: Features
     degree: int
+    names: Sequence[str] = ()
     is_ranked: bool = False
 
     def ranked(self) -> GivenColumns:
         """Replace numbers by their ranks."""
         # A column that is a function of one given column is then explained.
         degree = max(self.degree, OF_BOTH) if self.features.n_numeric == 1 else self.degree
-        return GivenColumns(self.features.ranked(), degree, is_ranked=True)
+        return GivenColumns(self.features.ranked(), degree, self.names, is_ranked=True)
 
     def functions(self) -> NDArray[np.float64]:
         """Return 1 and orthonormal functions, ``(1 + r, n)``, 0 in rows that are dropped.
@@ -90,9 +91,7 @@ def conditioning_on(conditioning: Floats, rows: Integers, weights: Floats) -> Fl
     return np.concatenate([np.ones((1, len(rows))), basis])
 
 
-def hgr_given(
-    features: Features, given: GivenColumns, pairs: Integers, progress: Callable[[int], None]
-) -> Floats:
+def hgr_given(features: Features, given: GivenColumns, pairs: Integers) -> Floats:
     """Return HGR ``(N,)`` of ``pairs (N, 2)`` given columns, as `hgr_jax.hgr`; NaN of few rows."""
     value = np.full(len(pairs), np.nan)
     for places, rows in _pairs_by_rows(features, given, pairs):
@@ -100,7 +99,6 @@ def hgr_given(
             regression = _Regression(features, given, rows)
             for place in places:
                 value[place] = regression.hgr(*map(int, pairs[place]))
-        progress(len(places))
     return value
 
 
@@ -163,7 +161,6 @@ def conditional_tests(
     given: GivenColumns,
     pairs: Integers,
     usable: NDArray[np.bool_],
-    progress: Callable[[int], None],
 ) -> Floats:
     """Return p-values ``(N,)`` of ``pairs (N, 2)``, NaN for pairs that are not ``usable``.
 
@@ -188,5 +185,4 @@ def conditional_tests(
         for place in chosen[places]:
             a, b = pairs[place]
             pvalues[place] = tests.test(int(a), int(b), positions).pvalue
-            progress(1)
     return pvalues

@@ -279,7 +279,7 @@ class MemoryTable:
       positions: ``(N, 2)``, positions of the columns of each pair in the table.
       pairs: ``(N, 2)``, positions of the columns of each pair in the features: numbers first.
       features: the columns as numeric arrays.
-      given, given_positions: the given columns, and their positions in the table.
+      given: the given columns, or None.
     """
 
     def __init__(
@@ -288,15 +288,11 @@ class MemoryTable:
         request: Request,
         positions: Integers,
         given: GivenColumns | None = None,
-        given_positions: Sequence[int] = (),
     ) -> None:
         """Prepare the pairs of columns, given others."""
         self.columns, self.request, self.positions = columns, request, positions
         self.pairs = feature_places(columns)[positions]
-        if request.measure.function is not None:  # which takes numbers only
-            numeric = (self.pairs < columns.numbers.shape[1]).all(axis=1)
-            self.pairs, self.positions = self.pairs[numeric], positions[numeric]
-        self.given, self.given_positions = given, given_positions
+        self.given = given
         self.kernels, self.memory = request.measure.kernels, request.execution.memory
         self.features = as_features(columns, request.row_weights)
         if given is not None:
@@ -326,37 +322,32 @@ class MemoryTable:
         """Return all rows."""
         return self.features if of_values else self.in_ranks
 
-    def estimate(self, progress: Callable[[int], None]) -> tuple[Estimates, NDArray[np.bool_]]:
+    def estimate(self) -> tuple[Estimates, NDArray[np.bool_]]:
         """Estimate the pairs; return the mask ``(p,)`` of well-conditioned numbers too."""
         measure, pairs = self.request.measure, self.pairs
         if self.given is not None:
-            estimates = self._estimate_given(self.features, self.kernels.of_values(), progress)
+            estimates = self._estimate_given(self.features, self.kernels.of_values())
             return estimates, np.ones(self.features.n_numeric, bool)
         if measure.function is not None:
-            estimates = estimate_function(
-                self.features, measure.function, pairs, self.memory, progress
-            )
+            estimates = estimate_function(self.features, measure.function, pairs, self.memory)
             return estimates, np.ones(self.features.n_numeric, bool)
         sums = MemorySums(self.features, self.kernels.of_values(), self.memory)
-        return sums.estimate(pairs, progress), sums.well_conditioned
+        return sums.estimate(pairs), sums.well_conditioned
 
-    def estimate_ranks_given(self, progress: Callable[[int], None]) -> Estimates:
+    def estimate_ranks_given(self) -> Estimates:
         """Estimate HGR of the pairs given columns, and the correlations of their ranks."""
         assert self.given is not None
-        estimates = self._estimate_given(self.in_ranks, Kernels(1, 1), lambda done: None)
-        value = hgr_given(self.features, self.given, self.pairs, progress)
+        estimates = self._estimate_given(self.in_ranks, Kernels(1, 1))
+        value = hgr_given(self.features, self.given, self.pairs)
         estimates.value[:] = np.where(np.isnan(estimates.value), np.nan, value)
         return estimates
 
-    def _estimate_given(
-        self, features: Features, kernels: Kernels, progress: Callable[[int], None]
-    ) -> Estimates:
+    def _estimate_given(self, features: Features, kernels: Kernels) -> Estimates:
         """Estimate the pairs by polynomials given columns, each on its own rows."""
         estimates = Estimates.none(len(self.pairs))
         estimates.rows[:] = rows_of_columns(features.patterns, self.pairs)
         for place in np.flatnonzero(estimates.rows >= 2).tolist():
             put_refit(estimates, place, features, self.pairs[place], kernels)
-            progress(1)
         lost = (estimates.degrees == 0).any(axis=1)
         for values in (estimates.value, estimates.statistic, estimates.linear):
             values[lost] = np.nan
@@ -406,7 +397,6 @@ def estimate_function(
     measure: Callable[[Any, Any], Any],
     pairs: Integers,
     memory: int,
-    progress: Callable[[int], None] = lambda done: None,
 ) -> Estimates:
     """Estimate |``measure``| of every pair of numeric columns, on the rows where both are present.
 
@@ -432,13 +422,11 @@ def estimate_function(
         part = whole[np.minimum(np.arange(start, start + at_once), len(whole) - 1)]
         a, b = (jax.device_put(x[:, pairs[part, side]].T) for side in (0, 1))
         estimates.value[part] = np.asarray(several(a, b))
-        progress(min(at_once, len(whole) - start))
     single = one if ours else jax.jit(one)
     for index in np.flatnonzero(~complete & (rows >= 2)):
         keep = patterns.present[:, pattern[index]].all(axis=1)
         a, b = (jax.device_put(x[keep, column]) for column in pairs[index])
         estimates.value[index] = float(single(a, b))
-        progress(1)
     for place, (i, j) in enumerate(pairs):
         keep = patterns.present[:, pattern[place]].all(axis=1)
         first, second = (x[keep, column].astype(np.float64) for column in (i, j))

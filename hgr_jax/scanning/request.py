@@ -10,6 +10,7 @@ import dataclasses
 import functools
 import inspect
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from concurrent.futures import Executor
 from typing import Any, ClassVar
 
 import jax
@@ -88,10 +89,19 @@ class Test:
         if self.key is not None:
             object.__setattr__(self, "key", as_key(self.key))
 
+    def __reduce__(self) -> tuple[Any, ...]:
+        """Return how to make the test anew: keys of JAX are not pickled."""
+        data = None if self.key is None else np.asarray(jax.random.key_data(self.key))
+        return _unpickled_test, (self.kind, self.permutations, data, self.fdr)
+
     @property
     def random_key(self) -> Array:
         """The key, with its default."""
         return jax.random.key(0) if self.key is None else self.key
+
+
+def _unpickled_test(kind: str, permutations: int, key: Any, fdr: str) -> Test:
+    return Test(kind, permutations, None if key is None else jax.random.wrap_key_data(key), fdr)
 
 
 @dataclasses.dataclass(frozen=True)
@@ -169,15 +179,24 @@ class Execution:
       memory: bytes that rows, features and their products may take, about.  Of a table with more
         rows a uniform sample is scanned, and a note says so; columns are done in blocks.
       progress: whether a bar is shown on stderr (tqdm).
+      executor: computes squares of pairs, the results the same: any of `concurrent.futures`, as
+        ``ProcessPoolExecutor(mp_context=get_context("spawn"))``, or ``client.get_executor()`` of
+        Dask.  Where it has processes, a measure that is a function must be one that can be pickled.
     """
 
     memory: int = MEMORY
     progress: bool = False
+    executor: Executor | None = None
 
     def __post_init__(self) -> None:
         """Check the options."""
         check_count("memory", self.memory, 2**20)
         check_flag("progress", self.progress)
+        if not isinstance(self.executor, Executor | None):
+            raise TypeError(
+                "executor must be one of concurrent.futures, or of a client of Dask"
+                f" (client.get_executor()); got {type(self.executor).__name__}."
+            )
 
 
 @dataclasses.dataclass(frozen=True)

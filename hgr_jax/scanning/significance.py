@@ -72,6 +72,11 @@ class Significance:
         """Select pairs."""
         return Significance(*(getattr(self, f.name)[chosen] for f in dataclasses.fields(self)))
 
+    def put(self, places: Integers, others: Significance) -> None:
+        """Replace the tests of the pairs at ``places``."""
+        for field in dataclasses.fields(self):
+            getattr(self, field.name)[places] = getattr(others, field.name)
+
     def set_law(self, places: NDArray[Any], log_p: Floats, source: Any) -> None:
         """Store log p-values of some pairs, and their source."""
         self.log_of_law[places], self.pvalue[places] = log_p, np.exp(log_p)
@@ -84,14 +89,13 @@ def test_pairs(
     values: Estimates,
     by_ranks: RankResults,
     rows: Floats,
-    progress: Callable[[int], None],
 ) -> Significance:
     """Test pairs, given their values, their results by ranks, and their effective sample sizes."""
     pairs, measure, of_ranks = table.pairs, table.request.measure, by_ranks.estimates
     kernels, usable = measure.kernels, values.varies
     tests = Significance.none(len(pairs))
     if measure.function is not None:
-        _permute(tests, table, measure, usable, test, progress)
+        _permute(tests, table, measure, usable, test)
         return tests
     if usable.any() and not kernels.ranked:
         sizes = (rows[usable], *values.degrees[usable].T)
@@ -101,9 +105,7 @@ def test_pairs(
     source = np.where(by_ranks.exact[has_law], SOURCES.index("exact"), SOURCES.index("rank"))
     tests.set_law(has_law, by_ranks.log_p[has_law], source)
     if table.given is not None:
-        tests.pvalue[:] = conditional_tests(
-            table.in_ranks, table.given.ranked(), pairs, usable, progress
-        )
+        tests.pvalue[:] = conditional_tests(table.in_ranks, table.given.ranked(), pairs, usable)
         tests.source[usable] = SOURCES.index(OF_RESIDUALS)
         return tests
     categories = pairs >= table.features.n_numeric
@@ -126,7 +128,7 @@ def test_pairs(
         of_values = test.kind == "permutation" and not kernels.ranked
         if not of_values:
             measure = dataclasses.replace(measure, kernels=kernels.of_ranks())
-        _permute(tests, table, measure, without_law, test, progress, of_values=of_values)
+        _permute(tests, table, measure, without_law, test, of_values=of_values)
     return tests
 
 
@@ -136,7 +138,6 @@ def _permute(
     measure: Measure,
     chosen: NDArray[np.bool_],
     test: Test,
-    progress: Callable[[int], None],
     *,
     of_values: bool = True,
 ) -> None:
@@ -146,11 +147,11 @@ def _permute(
     if measure.function is None and features.weights is None:
         seed = np.asarray(jax.random.key_data(test.random_key))
         sums = table.permuted_sums(measure.kernels, of_values=of_values)
-        null = permutation_null(sums, pairs[places], test.permutations, seed, progress)
+        null = permutation_null(sums, pairs[places], test.permutations, seed)
         tests.pvalue[places] = null.pvalue
         means, points = null.mean, null.point
     else:
-        means, points = _permute_each(tests, features, measure, pairs, places, test, progress)
+        means, points = _permute_each(tests, features, measure, pairs, places, test)
     if features is table.features:  # permutations of ranks do not have the law of the values
         tests.null_mean[places], tests.null_95[places] = means, points
     tests.source[places] = SOURCES.index("permutation")
@@ -163,7 +164,6 @@ def _permute_each(
     pairs: Integers,
     places: Integers,
     test: Test,
-    progress: Callable[[int], None],
 ) -> tuple[Floats, Floats]:
     """Test pairs one by one, by permutations; return means and 95% points under independence."""
 
@@ -191,5 +191,4 @@ def _permute_each(
         )
         tests.pvalue[index] = result.pvalue
         means[order], points[order] = result.null_mean, result.null_95
-        progress(1)
     return means, points
