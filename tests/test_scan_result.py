@@ -30,8 +30,7 @@ def raw() -> np.ndarray:
     return x.astype(np.float32)
 
 
-OPTIONAL = ("lag",)
-COLUMNS = [field.name for field in dataclasses.fields(Pair) if field.name not in OPTIONAL]
+COLUMNS = [field.name for field in dataclasses.fields(Pair)]
 EXAMINED = ["low", "high", "remark"]
 """Further columns of frames."""
 

@@ -94,23 +94,12 @@ class ScanOptions:
     given: Sequence[str] = _columns_option(
         "remove what this column explains; may be given several times"
     )
-    counts: str | None = _option(
-        None, "the column that says how often each row occurred", str, metavar="COLUMN"
-    )
     order: str | None = _option(
         None,
         "the column of dates or numbers that puts the rows in order, or 'rows' where they are in"
         " order as they stand: p-values by circular shifts",
         str,
         metavar="COLUMN|rows",
-    )
-    lags: Sequence[int] | None = _option(
-        None,
-        "with --order: the column that comes second follows the other one by a number of rows from"
-        " FIRST to LAST (negative: precedes it), that at which they depend most",
-        int,
-        nargs=2,
-        metavar=("FIRST", "LAST"),
     )
     groups: str | None = _option(
         None,
@@ -173,7 +162,7 @@ class ScanOptions:
     @property
     def row_columns(self) -> tuple[str, ...]:
         """The columns that say something of the rows, and are in no pair."""
-        named = (self.counts, None if self.order == "rows" else self.order, self.groups)
+        named = (None if self.order == "rows" else self.order, self.groups)
         return tuple(name for name in named if name is not None)
 
     @property

@@ -28,7 +28,6 @@ from hgr_jax.scanning.findings import (
     FINDINGS,
     Findings,
     is_of_hgr,
-    lag_in_words,
 )
 from hgr_jax.scanning.html.page import write_html
 from hgr_jax.scanning.report import as_report, order_in_words
@@ -54,9 +53,7 @@ def _request_of(options: ScanOptions) -> Request:
         options.k,
         target=list(options.target) or None,
         given=list(options.given) or None,
-        counts=options.counts,
         order=options.row_order,
-        lags=None if options.lags is None else range(min(options.lags), max(options.lags) + 1),
         groups=options.groups,
         test=Test("auto", options.permutations, key, options.fdr),
         categories=Categories(
@@ -192,7 +189,7 @@ def _print_pairs(result: Scan, findings: Findings, settings: ScanOptions) -> Non
             f"{place:>3}  {_short_name(pair.a):<{width}}  {_short_name(pair.b):<{width}}  {value}"
             f"  {_cell(pair.spearman):>10}  {_cell(pair.pearson):>9}"
             f"  {pvalue_as_text(pair.adjusted_pvalue):>10}  {pair.n_obs:>7}"
-            f"  {printable(remarks.get(names, '') or lag_in_words(*names, pair.lag))}"
+            f"  {printable(remarks.get(names, ''))}"
         )
         print(line.rstrip())
     print("\n".join(["", *map(printable, findings.counts())]))

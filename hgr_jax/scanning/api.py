@@ -6,7 +6,7 @@ from __future__ import annotations
 
 import dataclasses
 import functools
-from collections.abc import Callable, Collection, Iterable, Sequence
+from collections.abc import Callable, Collection, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -43,9 +43,7 @@ def scan(
     among: ColumnChoice = None,
     given: Given | ColumnChoice = None,
     weights: ArrayLike | str | None = None,
-    counts: ArrayLike | str | None = None,
     order: ArrayLike | str | None = None,
-    lags: int | Iterable[int] | None = None,
     groups: ArrayLike | str | None = None,
     categories: Categories | Collection[Any] = (),
     test: Test | str | None = "auto",
@@ -81,15 +79,9 @@ def scan(
       given: columns whose effect is removed from all others, or ``Given(columns, degree=5)``.
       weights: non-negative weights ``(n,)``, or the name of the column that holds them: how
         precise each row is, not how often it occurred.
-      counts: how often each row occurred, whole numbers ``(n,)``, or the name of the column that
-        holds them: the scan is that of the table with each row so many times.
       order: True where the rows are a series in order as they stand, or the name of the column of
         numbers or dates that orders them, or an array ``(n,)``: p-values are by circular shifts,
         and at least 1 / n.  With groups, each of these is a series.
-      lags: with ``order``, by how many rows the second column of a pair may follow the first
-        (negative: precede it), an int or several, such as ``range(-5, 6)``; None for 0.  A pair is
-        estimated at the lag at which its test finds most (`Scan.lag`), on the rows that have one so
-        much later; its p-value is for the largest of all lags.
       groups: the name of the column, or an array ``(n,)``, of labels of rows that are alike, as
         those of one person: p-values are by orders within groups, or, beside a column that is
         constant in each group, of one row for each group.  See `independence_test` for both.
@@ -134,9 +126,7 @@ def scan(
         among=among,
         given=given,
         weights=weights,
-        counts=counts,
         order=order,
-        lags=lags,
         groups=groups,
         categories=categories,
         test=test,

@@ -53,8 +53,8 @@ MIN_SCREENED_SHARE = 1 / 50
 times as long as to screen it."""
 
 LIKE_COUNTS = (
-    "weights are whole numbers, some above 1: if they say how often a row occurred, take counts= in"
-    " their place"
+    "weights are whole numbers, some above 1: if they say how often a row occurred, repeat the rows"
+    " in their place"
 )
 """Note on weights that look like counts."""
 

@@ -42,23 +42,6 @@ def of_groups(columns: Columns, design: RowDesign) -> Columns:
     return dataclasses.replace(columns, numbers=whole, categories=tuple(categories), dates={})
 
 
-def with_later(columns: Columns, design: RowDesign, lag: int) -> Columns:
-    """Return the columns, and after them the same columns ``lag`` rows later."""
-    numbers, count = np.asarray(columns.numbers), len(columns.names)
-    categories = [
-        dataclasses.replace(category, codes=design.later(category.codes, lag, -1))
-        for category in columns.categories
-    ]
-    return dataclasses.replace(
-        columns,
-        names=columns.names * 2,
-        numbers=np.concatenate([numbers, design.later(numbers, lag, np.nan)], axis=1),
-        number_positions=np.r_[columns.number_positions, count + columns.number_positions],
-        categories=(*columns.categories, *categories),
-        category_positions=np.r_[columns.category_positions, count + columns.category_positions],
-    )
-
-
 def _most_frequent(codes: Integers) -> int:
     present = codes[codes >= 0]
     return int(np.argmax(np.bincount(present))) if len(present) else -1
@@ -69,16 +52,12 @@ class DesignTests:
 
     Attributes:
       between: mask ``(N,)`` of the pairs with a column that is constant in each group.
-      pvalue, source, lag: ``(N,)``, of the pairs that were tested.
+      pvalue, source: ``(N,)``, of the pairs that were tested.
     """
 
     def __init__(self, table: MemoryTable, design: RowDesign, test: Test) -> None:
         self.features, self.design, self.options = table.features, design, test
         self.pairs, self.memory = table.pairs, table.memory
-        places = zip(table.pairs.ravel().tolist(), table.positions.ravel().tolist(), strict=True)
-        self.names = {column: table.columns.names[position] for column, position in places}
-        self.lags = table.request.lags or (0,)
-        self.lag = np.zeros(len(self.pairs), np.intp)
         self.pvalue = np.full(len(self.pairs), np.nan)
         self.source = np.full(len(self.pairs), "", object)
         self.between = np.zeros(len(self.pairs), bool)
@@ -89,8 +68,6 @@ class DesignTests:
     def test(self, chosen: NDArray[np.bool_]) -> None:
         """Set the p-values of the chosen pairs that are not `between`."""
         places = np.flatnonzero(chosen & ~self.between)
-        if any(self.lags) and not self.design.is_series:
-            self._refuse_gaps(np.unique(self.pairs[places]))
         if self.design.is_series:
             series: dict[int, SeriesFunctions] = {}
             bytes_of_one = 8 * MOST_FUNCTIONS * len(self.design.rows)
@@ -101,7 +78,7 @@ class DesignTests:
                 for column in pair:
                     if column not in series:
                         series[column] = self._series(column)
-                test = shift_test(series[pair[0]], series[pair[1]], self.lags)
+                test = shift_test(series[pair[0]], series[pair[1]])
                 self._set(np.array([place]), [test])
             return
         generator = host_generator(self.options.key)
@@ -114,7 +91,6 @@ class DesignTests:
     def _set(self, places: Integers, tests: Sequence[DesignTest]) -> None:
         source = "shifts" if self.design.ordered else "within"
         self.pvalue[places] = [test.pvalue for test in tests]
-        self.lag[places] = [test.lag for test in tests]
         self.source[places] = ["tail" if test.is_tail else source for test in tests]
 
     def slow_columns(self) -> list[int]:
@@ -123,16 +99,6 @@ class DesignTests:
             return []
         numbers = np.unique(self.pairs[self.pairs < self.features.n_numeric]).tolist()
         return [column for column in numbers if self.design.is_slow(self._values(column))]
-
-    def _refuse_gaps(self, columns: Integers) -> None:
-        """Refuse missing values, which would move the rows of a series in a group."""
-        for column in columns:
-            if not self.features.present(int(column)).all():
-                raise ValueError(
-                    "lags within groups are of columns without missing values, and column"
-                    f" {self.names[int(column)]!r} has some: leave out lags or groups, or"
-                    " drop the rows with missing values."
-                )
 
     def _test_pattern(
         self,
@@ -157,7 +123,6 @@ class DesignTests:
                 design,
                 draws=self.options.permutations,
                 generator=generator,
-                lags=self.lags,
                 levels=[(is_level(c), is_level(moved)) for c in others],
             )
             self._set(places[part], tests)

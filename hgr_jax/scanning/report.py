@@ -217,7 +217,6 @@ HEADERS = {
     ),
     "null 95%": ("null_95", "95% quantile of HGR-KB of ranks of independent columns"),
     "corrected": ("corrected", "HGR-KB less its upward bias"),
-    "lag": ("lag", "by how many rows column b follows column a where they depend most"),
     "rows": ("n_obs", "rows where both columns are present"),
     "p-value from": (
         "pvalue_source",
@@ -255,7 +254,7 @@ def order_in_words(result: Any, by: str) -> tuple[str, str]:
 
 def headers_of(result: Any) -> dict[str, tuple[str, str]]:
     """Return the headers of the table of pairs of a scan."""
-    left_out = (*(OF_KB if is_of_hgr(result) else ()), *(("lag",) if result.lag is None else ()))
+    left_out = OF_KB if is_of_hgr(result) else ()
     return {name: header for name, header in HEADERS.items() if name not in left_out}
 
 

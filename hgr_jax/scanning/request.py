@@ -33,7 +33,7 @@ from hgr_jax._checks import (
 from hgr_jax._texts import near_matches
 from hgr_jax.core.kernels import KernelLike
 from hgr_jax.inference.dependent_rows import RowDesign
-from hgr_jax.inference.independence import refuse_lags_without_order, refuse_with_design
+from hgr_jax.inference.independence import refuse_with_design
 from hgr_jax.inference.intervals import FALSE_DISCOVERY_METHODS
 from hgr_jax.scanning.features import Kernels
 from hgr_jax.tables.columns import Drawn
@@ -223,10 +223,7 @@ class Request:
       target, among: names or positions of columns; see `hgr_jax.scan`.
       given: columns whose effect is removed; None for none.
       weights: an array ``(n,)``, the name of a column, or None.
-      counts: how often each row counts, an array ``(n,)``, the name of a column, or None.
       order: what sorts the rows of a series, True, an array ``(n,)`` or the name of a column.
-      lags: by how many rows the second column of a pair may follow the first, None for 0; distinct
-        ints once the table is known.
       groups: labels of rows that are alike, an array ``(n,)``, the name of a column, or None.
       categories: what is read as a category.
       test: None for no p-values.
@@ -242,9 +239,7 @@ class Request:
     among: ColumnChoice = None
     given: Given | None = None
     weights: ArrayLike | str | None = None
-    counts: ArrayLike | str | None = None
     order: ArrayLike | str | None = None
-    lags: Any = None
     groups: ArrayLike | str | None = None
     categories: Categories = Categories()
     test: Test | None = Test()
@@ -256,7 +251,7 @@ class Request:
 
     def __post_init__(self) -> None:
         """Check which options go together; make names of columns texts."""
-        for option in ("weights", "counts", "order", "groups"):
+        for option in ("weights", "order", "groups"):
             value = getattr(self, option)
             is_name = _is_name(value) and not (option == "order" and isinstance(value, bool))
             object.__setattr__(self, option, str(value) if is_name else value)
@@ -274,7 +269,6 @@ class Request:
                     f"test={kind!r} is not for given columns, as neither those laws nor"
                     " permutations hold beside them: take 'auto', by residuals, or None."
                 )
-        refuse_lags_without_order(self.lags, self.order)
         if self.order is not None or self.groups is not None:
             self._check_dependent_rows()
         if self.top is not None:
@@ -298,13 +292,13 @@ class Request:
             raise ValueError(
                 f"order and groups are for the measures {measures}; got {self.measure.name!r}."
             )
-        options = ("weights", "counts", "given", "top")
+        options = ("weights", "given", "top")
         refuse_with_design({name: getattr(self, name) for name in options})
 
     @property
     def row_columns(self) -> list[str]:
         """The columns that say something of the rows, and are in no pair."""
-        options = (self.counts, self.order, self.groups)
+        options = (self.order, self.groups)
         return [value for value in options if isinstance(value, str)]
 
     @property
@@ -315,7 +309,7 @@ class Request:
     @property
     def row_values(self) -> dict[str, Any]:
         """The options that are arrays, with a value for each row of the table."""
-        options = {name: getattr(self, name) for name in ("weights", "counts", "order", "groups")}
+        options = {name: getattr(self, name) for name in ("weights", "order", "groups")}
         return {
             name: values
             for name, values in options.items()
@@ -352,7 +346,6 @@ class Request:
             "fdr": None if self.test is None else self.test.fdr,
             "weighted": self.weights is not None,
             "order": _as_setting(self.order),
-            "lags": self.lags,
             "groups": _as_setting(self.groups),
             "smallest_pvalue": self._smallest_pvalue,
             "given": list(given),
@@ -365,8 +358,7 @@ class Request:
         """The smallest p-value that shifts, or orders within groups, support; None for laws."""
         if self.design is None or self.test is None:
             return None
-        smallest = self.design.smallest_pvalue(self.test.permutations)
-        return smallest * len(self.lags or (0,)) if self.design.is_series else smallest
+        return self.design.smallest_pvalue(self.test.permutations)
 
 
 def request_of(
@@ -399,7 +391,7 @@ def request_of(
 
 
 def _is_name(weights: Any) -> bool:
-    """Return whether weights or counts name a column of any type: 2019, ("loft", "kg")."""
+    """Return whether weights name a column of any type: 2019, ("loft", "kg")."""
     if isinstance(weights, tuple):
         return any(isinstance(part, str) for part in weights)
     return weights is not None and np.ndim(weights) == 0

@@ -48,7 +48,6 @@ if TYPE_CHECKING:
 MATRICES = (
     *("correlation", "rank_correlation", "ranks_disagree", "pearson", "spearman", "rank_excess"),
     *("pvalue", "adjusted_pvalue", "pvalue_source", "corrected", "null_mean", "null_95", "n_obs"),
-    "lag",
 )
 """Attributes of a `Scan` that have a value for each two columns."""
 
@@ -78,7 +77,6 @@ class Pair:
     n_obs: int
     degrees_a: int
     degrees_b: int
-    lag: int = 0
 
 
 @dataclasses.dataclass(frozen=True, eq=False)
@@ -88,7 +86,6 @@ class PairRows:
     Attributes:
       pairs: ``(N, 2)``, positions of the columns.
       degrees: ``(N, 2)``.
-      lag: None unless requested.
     """
 
     pairs: Integers
@@ -105,7 +102,6 @@ class PairRows:
     n_obs: Integers
     degrees: Integers
     source: NDArray[np.int8]
-    lag: Integers | None = None
 
     @property
     def columns(self) -> dict[str, NDArray[Any]]:
@@ -146,8 +142,7 @@ class PairRows:
     def turned(self) -> PairRows:
         """Return the same pairs, the second column of each first."""
         pairs, degrees = self.pairs[:, ::-1], self.degrees[:, ::-1]
-        lag = None if self.lag is None else -self.lag
-        return dataclasses.replace(self, pairs=pairs, degrees=degrees, lag=lag)
+        return dataclasses.replace(self, pairs=pairs, degrees=degrees)
 
     def find(self, first: Any, second: Any) -> Integers:
         """Return the row of each pair of positions, in either order; -1 where there is none."""
@@ -287,7 +282,7 @@ def _check_arrays(
 ) -> None:
     """Check that arrays are as `write_scan` writes them: shapes, kinds and ranges."""
     arrays = {"numbers": numbers, **rows.columns}
-    kinds = dict.fromkeys(("numbers", "n_obs", "degrees", "source", "pairs", "lag"), "i")
+    kinds = dict.fromkeys(("numbers", "n_obs", "degrees", "source", "pairs"), "i")
     length = len(rows.correlation)
     shapes = {"numbers": (numbers.size,), "pairs": (length, 2), "degrees": (length, 2)}
     for name, array in arrays.items():
@@ -318,7 +313,6 @@ def _ranges(count: int, settings: Mapping[str, Any]) -> dict[str, tuple[float, f
     largest = {"n_obs": settings["rows"], "source": len(SOURCES) - 1}
     largest |= dict.fromkeys(("pairs", "numbers"), count - 1)
     ranges |= {name: (0, high) for name, high in largest.items()}
-    ranges["lag"] = -settings["rows"], settings["rows"]
     return ranges | {"degrees": (0, np.inf)}
 
 
@@ -373,8 +367,6 @@ class Scan:
       notes: names of columns that were used, but not quite as they are, with a remark.
       settings: settings of the scan; with ``top``, ``settings["top"]`` describes all pairs:
         ``"discoveries"`` is the number of significant pairs at a false discovery rate of 5%.
-      lag: of a scan with ``lags``, by how many rows column j follows column i where they depend
-        most: there the pair is estimated, and ``lag[j, i]`` is ``-lag[i, j]``; None without.
     """
 
     names: tuple[str, ...]
@@ -387,7 +379,6 @@ class Scan:
     _weights: Any = dataclasses.field(default=None, repr=False)
     _conditioning: Any = dataclasses.field(default=None, repr=False)
     _kernels: Any = dataclasses.field(default=None, repr=False)
-    _design: Any = dataclasses.field(default=None, repr=False)
 
     correlation = _matrix("correlation")
     rank_correlation = _matrix("rank_correlation")
@@ -405,7 +396,6 @@ class Scan:
     degrees = _matrix("degrees")
     source = _matrix("source")
     pvalue_source = _matrix("pvalue_source")
-    lag = _matrix("lag")
 
     @property
     def pairs(self) -> Integers:
@@ -616,9 +606,6 @@ class Scan:
         """
         check_choice("which", which, MATRICES)
         matrix = self._square(which, self._used)
-        if matrix is None:
-            option = "lags="
-            raise ValueError(f"{which} was not asked for: scan with {option}.")
         labels: Any = self.used if self._columns is None else self._columns.labels_at(self._used)
         return as_square(matrix.copy(), self.used, labels, self._library(library))
 
@@ -731,14 +718,8 @@ class Scan:
         return np.asarray(columns.numbers[:, place])
 
     def _values_of_pair(self, a: Any, b: Any) -> tuple[Floats, Floats]:
-        """Return two columns ``(n,)``, the second one as many rows later as it follows the first.
-
-        Raises as `fit` does.
-        """
-        first, second, lag = self.values(a), self.values(b), self._value("lag", a, b)
-        if math.isnan(lag) or lag == 0:
-            return first, second
-        return first, self._design.later(second, int(lag), np.nan)
+        """Return two columns ``(n,)``.  Raises as `fit` does."""
+        return self.values(a), self.values(b)
 
     def category(self, name: Any) -> Category | None:
         """Return codes and levels of a column that is a category, or None."""

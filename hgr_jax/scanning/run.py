@@ -15,7 +15,7 @@ from hgr_jax._progress import progress_bar
 from hgr_jax.core.ranks import LEAST_ROWS
 from hgr_jax.inference.dependent_rows import TOO_SLOW, RowDesign
 from hgr_jax.inference.intervals import adjust, corrected_on_host
-from hgr_jax.scanning.design_tests import DesignTests, of_groups, with_later
+from hgr_jax.scanning.design_tests import DesignTests, of_groups
 from hgr_jax.scanning.features import Estimates
 from hgr_jax.scanning.given import GivenColumns
 from hgr_jax.scanning.memory import MemoryTable
@@ -144,7 +144,6 @@ def examine_square(
     elif test is not None:
         assert request.design is not None
         tests, slow = _test_by_design(table, test, request.design, values.varies)
-        _estimate_at_lags(table, request.design, tests.lag, values, of_ranks, rows)
     ill = [columns.names[i] for i in columns.number_positions[~well_conditioned]]
     return Square(values, of_ranks, rows, tests, ill, slow)
 
@@ -177,45 +176,17 @@ def _test_by_design(
     by_design.test(usable)
     tests.pvalue[:] = by_design.pvalue
     tests.source[:] = [SOURCES.index(source) for source in by_design.source]
-    tests.lag[:] = by_design.lag
     names = table.columns.names
     slow = [names[table.columns.number_positions[c]] for c in by_design.slow_columns()]
     between = np.flatnonzero(usable & by_design.between)
     if len(between):
-        request = dataclasses.replace(
-            table.request, order=None, lags=None, groups=None, design=None
-        )
+        request = dataclasses.replace(table.request, order=None, groups=None, design=None)
         columns, pairs = selected(of_groups(table.columns, design), table.positions[between])
         of_one_row = examine_square(columns, pairs, request, None).tests
         tests.pvalue[between] = of_one_row.pvalue
         tests.log_of_law[between] = of_one_row.log_of_law
         tests.source[between] = np.where(of_one_row.source > 0, SOURCES.index("between"), 0)
     return tests, slow
-
-
-def _estimate_at_lags(
-    table: MemoryTable,
-    design: RowDesign,
-    lag: Integers,
-    values: Estimates,
-    of_ranks: Estimates,
-    rows: Floats,
-) -> None:
-    """Replace the estimates, and numbers of rows, of pairs by those at their lags ``(N,)``."""
-    for each in np.unique(lag[lag != 0]).tolist():
-        places = np.flatnonzero(lag == each)
-        columns = with_later(table.columns, design, each)
-        pairs = table.positions[places] + np.array([0, len(table.columns.names)])
-        lagged = MemoryTable(columns, table.request, pairs)
-        estimates, _ = lagged.estimate()
-        rows[places] = lagged.effective_rows()
-        by_ranks = estimate_by_ranks(lagged, rows[places], _no_progress, tested=False).estimates
-        if table.kernels.ranked:
-            estimates = dataclasses.replace(
-                by_ranks, pearson=estimates.pearson, linear=estimates.linear
-            )
-        of_ranks.put(places, by_ranks)
-        values.put(places, estimates)
 
 
 def _note_constants(examined: Examined) -> None:
@@ -290,7 +261,6 @@ def as_scan(examined: Examined, adjusted: Floats | None = None) -> Scan:
         n_obs=values.rows,
         degrees=values.degrees,
         source=tests.source,
-        lag=None if request.lags in (None, (0,)) else tests.lag,
     )
     settings = request.settings(columns.rows_of_table, () if given is None else given.names)
     if columns.drawn is not None:
@@ -311,5 +281,4 @@ def as_scan(examined: Examined, adjusted: Floats | None = None) -> Scan:
         _weights=request.row_weights,
         _conditioning=conditioning,
         _kernels=request.measure.kernels,
-        _design=request.design,
     )

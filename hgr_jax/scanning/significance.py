@@ -45,7 +45,6 @@ class Significance:
       log_of_law: logarithms of p-values by a law, which may underflow as numbers; NaN for others.
       source: sources of the p-values, positions in `SOURCES`.
       null_mean, null_95: mean and 95% point of the measure for independent columns.
-      lag: of series, by how many rows the second column follows the first where they depend most.
     """
 
     pvalue: Floats
@@ -53,14 +52,13 @@ class Significance:
     source: NDArray[np.int8]
     null_mean: Floats
     null_95: Floats
-    lag: Integers
 
     @staticmethod
     def none(count: int) -> Significance:
         """Return tests of ``count`` pairs without any p-value."""
         absent = np.full(count, np.nan)
-        source, lag = np.zeros(count, np.int8), np.zeros(count, np.intp)
-        return Significance(absent, absent.copy(), source, absent.copy(), absent.copy(), lag)
+        source = np.zeros(count, np.int8)
+        return Significance(absent, absent.copy(), source, absent.copy(), absent.copy())
 
     @property
     def log_pvalue(self) -> Floats:
