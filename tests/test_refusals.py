@@ -314,7 +314,6 @@ VALUE_ERRORS: list[tuple[str, Callable[[], Any]]] = [
             {"x": np.arange(9.0), "y": np.arange(9.0) ** 2, "w": np.ones(9)}, weights="w"
         ),
     ),
-    ("names must be 5", scanned(names=["a"])),
     ("categories name no column", scanned(categories=["mass"])),
     ("permutations must be at least 1", lambda: hgr_jax.Test(permutations=0)),
     ("memory must be at least 1048576", lambda: hgr_jax.Execution(memory=100)),

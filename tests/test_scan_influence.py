@@ -29,7 +29,7 @@ def with_an_outlier() -> np.ndarray:
 
 @pytest.fixture(scope="module")
 def found() -> Scan:
-    return scan(with_an_outlier(), names=list("abcdef"))
+    return scan(dict(zip("abcdef", with_an_outlier().T, strict=True)))
 
 
 def test_a_real_pair_comes_before_the_one_that_a_row_makes(found: Scan) -> None:

@@ -37,7 +37,7 @@ EXAMINED = ["low", "high", "remark"]
 
 @pytest.fixture(scope="module")
 def found() -> Scan:
-    return scan(raw(), names=NAMES, h=3, k=2)
+    return scan(dict(zip(NAMES, raw().T, strict=True)), h=3, k=2)
 
 
 @pytest.fixture(scope="module")
@@ -222,7 +222,7 @@ def test_files_that_hold_no_scan(found: Scan, tmp_path: Path) -> None:
 
 def test_names_of_any_text(tmp_path: Path) -> None:
     names = ["a,b\n", "Größe €", "", "$x_1^{", "<b>&"]
-    found = scan(raw(), names=names, h=3, k=2)
+    found = scan(dict(zip(names, raw().T, strict=True)), h=3, k=2)
     found.save(tmp_path / "scan.npz")
     names[2] = "column 3"
     assert found.notes["column 3"] == "it has no name"

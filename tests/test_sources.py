@@ -45,15 +45,13 @@ def test_a_part_without_any_text(tmp_path: Path) -> None:
     np.testing.assert_allclose(found["x", "day"].correlation, 1, atol=1e-5)
 
 
-def test_weights_and_names_of_a_dataset(tmp_path: Path) -> None:
+def test_weights_of_a_dataset(tmp_path: Path) -> None:
     table = mixed(rows=300)
     table.to_parquet(tmp_path / "t.parquet")
     files = dataset.dataset(tmp_path)
-    names = [name.upper() for name in table]
-    found = scan(files, weights=np.arange(300.0), names=names, test=None)
+    found = scan(files, weights=np.arange(300.0), test=None)
     expected = scan(table, weights=np.arange(300.0), test=None)
     np.testing.assert_array_equal(found.correlation, expected.correlation)
-    assert list(found.names) == names
 
 
 def test_a_folder_in_partitions(tmp_path: Path) -> None:

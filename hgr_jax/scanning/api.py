@@ -6,7 +6,7 @@ from __future__ import annotations
 
 import dataclasses
 import functools
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Callable, Collection
 from pathlib import Path
 from typing import Any
 
@@ -48,7 +48,6 @@ def scan(
     categories: Categories | Collection[Any] = (),
     test: Test | str | None = "auto",
     top: Top | int | None = None,
-    names: Sequence[str] | None = None,
     reading: Reading | None = None,
     execution: Execution = Execution(),  # noqa: B008
 ) -> Scan:
@@ -68,8 +67,9 @@ def scan(
     a table".
 
     Args:
-      table: matrix ``(n, p)``, mapping of names to columns, data frame (pandas, polars, pyarrow),
-        path, folder or pattern of files, dataset, query (polars, DuckDB), Dask or Spark frame.
+      table: matrix ``(n, p)`` of columns ``x0, x1, ...``, mapping of names to columns, data frame
+        (pandas, polars, pyarrow), path, folder or pattern of files, dataset, query (polars,
+        DuckDB), iterator of batches, Dask or Spark frame.
       h, k: degrees (1 to 50, default 5) of the first and second column, of HGR-KB.
       measure: ``"hgr"``, ``"kb"`` (the default where h or k is named), the name of another
         measure of `hgr_jax.measures`, or a function of two vectors that JAX can trace (these take
@@ -91,7 +91,6 @@ def scan(
         permutations=999, key=None)``, or None for no p-values.
       top: keep only the first pairs, of all that are tested: a number, or ``Top(1000,
         by="pvalue")``.
-      names: of the columns of a matrix; default ``x0, x1, ...``.
       reading: how a file is read, where that cannot be found out: ``Reading(decimal=",")``.
       execution: ``Execution(memory=2**29, progress=False)``.
 
@@ -112,7 +111,7 @@ def scan(
       >>> rng = np.random.default_rng(0)
       >>> x = rng.uniform(-1, 1, (1000, 3))
       >>> x[:, 1] = x[:, 0] ** 2 + 0.1 * x[:, 1]
-      >>> found = hgr_jax.scan(x, names=["speed", "drag", "noise"])
+      >>> found = hgr_jax.scan({"speed": x[:, 0], "drag": x[:, 1], "noise": x[:, 2]})
       >>> best = found.top(1)[0]
       >>> print(best.a, best.b, f"{best.correlation:.2f} {best.pearson:.2f} {best.pvalue < 1e-9}")
       speed drag 0.99 0.03 True
@@ -131,7 +130,6 @@ def scan(
         categories=categories,
         test=test,
         top=top,
-        names=names,
         execution=execution,
     )
     if hasattr(table, "to_frame") and not hasattr(table, "columns"):
@@ -163,13 +161,6 @@ def scan_table(table: Any, request: Request, reading: Reading | None = None) -> 
 def _parsed_columns(taken: TakenRows, request: Request) -> tuple[Columns, Request]:
     """Return the columns of the rows that a scan takes, and the request of these columns."""
     table, order = taken.table, taken.order
-    if order is not None and request.names is not None:
-        if len(request.names) != table.num_columns:
-            raise ValueError(
-                f"names must be {table.num_columns}, one for each column; got {len(request.names)}."
-            )
-        order = list(request.names)
-        table, request = table.rename_columns(order), dataclasses.replace(request, names=None)
     table, request = with_row_options(table, request)
     unread = {}
     if order is not None:
@@ -178,7 +169,6 @@ def _parsed_columns(taken: TakenRows, request: Request) -> tuple[Columns, Reques
         unread = {n: reason for n, reason in unread.items() if n not in table.column_names}
     columns = as_columns(
         table,
-        names=request.names,
         categories=request.categories.names,
         integers_up_to=request.categories.integers_up_to,
         missing_level=request.categories.missing_level,

@@ -16,6 +16,9 @@ from hgr_jax.core.kernels import Indicators
 from hgr_jax.core.ranks import OF_BOTH, rank_functions
 from hgr_jax.tables.columns import Columns
 
+SINGLE_ROWS = 2**16
+"""Number of rows beyond which ranks are in single precision."""
+
 
 @dataclasses.dataclass(frozen=True)
 class Features:
@@ -62,7 +65,11 @@ class Features:
 
     def ranked(self) -> Features:
         """Replace numbers by their ranks."""
-        return dataclasses.replace(self, x=ranks(self.x))
+        rank = ranks(self.x)
+        # Products of many rows are taken in single precision, which takes half the memory.
+        return dataclasses.replace(
+            self, x=rank.astype(np.float32) if self.rows > SINGLE_ROWS else rank
+        )
 
     def level_count(self, column: int) -> int | None:
         """Return the number of levels of a category; None for a number."""

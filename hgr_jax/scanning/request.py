@@ -228,7 +228,6 @@ class Request:
       categories: what is read as a category.
       test: None for no p-values.
       top: the first pairs to keep; None for all.
-      names: names of the columns of a matrix; None for the default.
       execution: how the scan is computed.
       row_weights: ``(n,)``, the largest 1, or None; set once the table is known.
       design: of rows in an order or in groups, or None; set once the table is known.
@@ -244,7 +243,6 @@ class Request:
     categories: Categories = Categories()
     test: Test | None = Test()
     top: Top | None = None
-    names: Sequence[str] | None = None
     execution: Execution = Execution()
     row_weights: Floats | None = None
     design: RowDesign | None = None

@@ -30,9 +30,7 @@ def with_row_options(table: Any, request: Request) -> tuple[Any, Request]:
         return table, request
     if isinstance(table, np.ndarray) or not _is_named(table):
         table = np.asarray(table)
-        names = list(request.names or (f"x{place}" for place in range(table.shape[-1])))
-        columns = dict(zip(names, table.T, strict=True))
-        request = dataclasses.replace(request, names=None)
+        columns = {f"x{place}": column for place, column in enumerate(table.T)}
         return with_row_options(columns, request)
     names, rows = _names_in(table), _row_count_of(table)
     values = {}

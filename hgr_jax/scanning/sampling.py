@@ -26,7 +26,7 @@ from hgr_jax.tables.reading import Reading
 from hgr_jax.tables.samples import RowSample, drawn_positions, with_levels
 from hgr_jax.tables.sources import Part, Source, as_source
 
-VALUE = 100
+VALUE = 107
 """Bytes that a value of a sample may take in memory, over all of its copies while it is scanned."""
 
 BARE_VALUE = 8
@@ -184,7 +184,7 @@ def _in_memory(table: Any, request: Request) -> TakenRows:
     if rows <= most:
         return TakenRows(table)
     positions = drawn_positions(rows, most)
-    drawn = Drawn(positions, rows, _missing_values(table, request.names))
+    drawn = Drawn(positions, rows, _missing_values(table))
     return TakenRows(_native_rows(table, positions), drawn=drawn)
 
 
@@ -207,15 +207,14 @@ def _native_rows(table: Any, positions: Integers) -> Any:
     return as_frame(table)[0][positions.tolist()].to_native()
 
 
-def _missing_values(table: Any, names: Sequence[str] | None) -> dict[str, int]:
-    """Count the missing values of a table in memory by column, ``names`` those of a matrix."""
+def _missing_values(table: Any) -> dict[str, int]:
+    """Count the missing values of a table in memory, by column."""
     if isinstance(table, Frame):
         return {name: int(table.missing(name).sum()) for name in table.columns}
     if isinstance(table, Mapping):
         return {str(name): count_missing_values(column) for name, column in table.items()}
     if isinstance(table, np.ndarray | jax.Array):
-        names = names or [f"x{place}" for place in range(table.shape[1])]
-        return dict(zip(names, map(count_missing_values, np.asarray(table).T), strict=False))
+        return {f"x{i}": count_missing_values(x) for i, x in enumerate(np.asarray(table).T)}
     frame, labels = as_frame(table)
     columns = (from_frame(frame, place) for place in range(len(labels)))
     return dict(zip(map(str, labels), map(count_missing_values, columns), strict=True))
