@@ -17,6 +17,8 @@ from hgr_jax._texts import counted, pvalue_as_text, shortened
 from hgr_jax.cli.options import ScanOptions
 from hgr_jax.cli.outputs import (
     MAX_NAME_WIDTH,
+    SCAN_FILES,
+    alone_in,
     escape_formula,
     print_messages,
     save_picture,
@@ -70,7 +72,8 @@ def report_file(path: Path, settings: ScanOptions, folder: Path, reading: Readin
         needed = (*reading.columns, *settings.given, *settings.row_columns)
         reading = dataclasses.replace(reading, columns=needed)
     title = path.name if str(path) != "-" else "standard input"
-    report_scan(path, title, settings, folder, reading)
+    with alone_in(folder):
+        report_scan(path, title, settings, folder, reading)
 
 
 def report_scan(
@@ -133,7 +136,7 @@ def _as_json(result: Scan, title: str, findings: Findings, folder: Path) -> dict
         "notes": dict(result.notes),
         **findings.to_dict(),
         "skipped": dict(result.skipped),
-        "files": sorted(str(path) for path in folder.iterdir()),
+        "files": sorted(str(path) for name in SCAN_FILES if (path := folder / name).exists()),
     }
 
 

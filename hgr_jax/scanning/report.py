@@ -305,7 +305,7 @@ def as_report(
     if len(pairs) < len(result):
         left_out.append(
             f"The table lists, searches and sorts the first {len(pairs):,} of {len(result):,}"
-            " pairs; pairs.csv has all of them."
+            " pairs."
         )
     if len(order) < len(result.used):
         left_out.append(f"The heat map is of {len(order):,} columns, those of the first pairs.")
