@@ -38,7 +38,7 @@ ROOMS = {
     " derivatives copula properties lengths independence kernel_correlations scan_influence",
     "inference": "independence inference_* roys_root selection uncertainty kernels"
     " scan_inference scan_rank_tests scan_top",
-    "scanning": "scan scan_* stream_* cluster_scan results_shown lengths",
+    "scanning": "scan scan_* sampling sources clusters results_shown lengths",
     "fairness": "fairness_* results_shown many_calls paper_options",
 }
 """Of each room: the files of its tests, without ``test_`` and ``.py``."""

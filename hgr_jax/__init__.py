@@ -65,7 +65,6 @@ if TYPE_CHECKING:
     from hgr_jax.scanning.remarks import Remark
     from hgr_jax.scanning.request import Categories, Execution, Given, Test, Top
     from hgr_jax.scanning.result import Pair, Scan
-    from hgr_jax.scanning.state import ScanState
     from hgr_jax.tables.columns import Frame
     from hgr_jax.tables.files import read_table
     from hgr_jax.tables.reading import Reading
@@ -85,7 +84,6 @@ _NAMES = {
     "scanning.remarks": ("Remark",),
     "scanning.request": ("Categories", "Execution", "Given", "Test", "Top"),
     "scanning.result": ("Pair", "Scan"),
-    "scanning.state": ("ScanState",),
     "tables.columns": ("Frame",),
     "tables.files": ("read_table",),
     "tables.reading": ("Reading",),
@@ -125,7 +123,6 @@ __all__ = [
     "Remark",
     "SKFit",
     "Scan",
-    "ScanState",
     "SpectrumFit",
     "SpectrumTransform",
     "Status",

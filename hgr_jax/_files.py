@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import errno
 import os
+import re
 import secrets
 import stat
 import sys
@@ -152,6 +153,11 @@ def remove_file(path: Path) -> None:
         path.unlink(missing_ok=True)
     else:
         waiting.append((None, path))
+
+
+def is_partial(path: Path) -> bool:
+    """Return whether a file has the name of a temporary file of `atomic_write`."""
+    return re.fullmatch(r"\.[0-9a-f]{16}(\.\w+)?", path.name) is not None
 
 
 def _forget(partial: Path) -> None:

@@ -23,8 +23,7 @@ from hgr_jax.core.canonical import correlation, prepare
 from hgr_jax.core.rows import over_rows
 from hgr_jax.inference.independence import ColumnTests, independence_test
 from hgr_jax.inference.intervals import adjust
-from hgr_jax.scanning.features import as_features
-from hgr_jax.scanning.memory import MemoryTable
+from hgr_jax.scanning.features import within_range
 from hgr_jax.scanning.request import MEMORY, Test, request_of
 from hgr_jax.scanning.run import examine
 from hgr_jax.tables.columns import Columns
@@ -207,8 +206,10 @@ def hgr_regression(
     """
     h, k = check_degree("h", h), check_degree("k", k)
     x, y = _validated(X, y, numeric=True)
-    features = as_features(_columns(np.column_stack([x, y])), None).x
-    scores = _scores(features[:, :-1], features[:, -1], h, k)
+    columns = np.column_stack([x, y]).astype(np.float64)
+    # float32 has too few digits for values far from 0; no affine map changes a correlation.
+    columns = within_range(columns - columns.mean(axis=0), least=0)
+    scores = _scores(columns[:, :-1], columns[:, -1], h, k)
     pvalues = np.array([independence_test(column, y).pvalue for column in x.T])
     return scores, pvalues
 
@@ -268,7 +269,7 @@ def hgr_classif(
     request = request_of(h, h, test=Test(permutations=permutations))
     width = x.shape[1]
     pairs = np.stack([np.arange(width), np.full(width, width)], axis=1)
-    examined = examine(MemoryTable(_columns(x, category), request, pairs))
+    examined = examine(_columns(x, category), request, pairs)
     value, pvalue = examined.values.value, examined.tests.pvalue
     varies = np.isfinite(value)
     return np.where(varies, value, 0.0), np.where(varies, pvalue, 1.0)

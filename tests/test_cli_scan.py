@@ -159,16 +159,16 @@ def test_options_on_a_parquet_file(folder: Path, command: Command) -> None:
     data = data.assign(level=np.arange(15) % 3, far=np.exp(40 * data.speed))
     data.to_parquet("t.parquet")
     said = command(
-        *("scan", "t.parquet", "--target", MONEY, "--target", "far", "--rank"),
+        *("scan", "t.parquet", "--target", MONEY, "--target", "far"),
         *("--categories", "level", "--sort", "pvalue", "--top", "2", "--h", "2", "--k", "2"),
         *("--permutations", "99", "--seed", "7", "--fdr", "by", "--out", "some/where"),
     )
     assert (said.status, said.err) == (0, "")
     assert "t.parquet: 7 pairs of 5 columns, 15 rows" in said.out
-    assert "of degree 2 and 2 of ranks" in said.out
+    assert "of degree 2 and 2" in said.out
     assert "Pairs by smallest p-value" in said.out
     first, _ = listed(said.out)
-    assert first.split()[1:4] == ["speed", "far", "1.000"]  # of the same order
+    assert first.split()[1:3] == ["speed", "far"]  # of the same order
     assert not (folder / "hgr-jax-scan").exists()
     assert {path.name for path in (folder / "some/where").iterdir()} == set(WRITTEN["scan"])
 
@@ -183,7 +183,7 @@ def test_options_on_a_parquet_file(folder: Path, command: Command) -> None:
 
     def tested(seed: int) -> Scan:
         test = hgr_jax.Test(permutations=99, key=jax.random.key(seed), fdr="by")
-        return hgr_jax.scan(data, **same, measure="rank_kb", test=test)
+        return hgr_jax.scan(data, **same, test=test)
 
     with jax.enable_x64(True):
         again, other = tested(7), tested(8)

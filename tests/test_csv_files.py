@@ -15,7 +15,7 @@ from hgr_jax.tables.faults import TableError
 from hgr_jax.tables.files import read_table
 from hgr_jax.tables.reading import Reading
 from hgr_jax.tables.sources import of_files
-from tests.stream_support import of_batches, same_meaning
+from tests.sources_support import same_meaning
 
 ROWS = 120
 
@@ -66,7 +66,6 @@ def write(path: Path, name: str, **how: str) -> None:
 def same_scan(path: Path, block: int, monkeypatch: pytest.MonkeyPatch, **options: Any) -> None:
     whole = hgr_jax.scan(path, h=3, k=3, **options)
     with monkeypatch.context() as patch:
-        of_batches(50, patch)
         patch.setattr(delimited, "CSV_BLOCK", block)
         found = hgr_jax.scan(of_files(path, Reading()), h=3, k=3, **options)  # type: ignore
     same_meaning(found, whole)
@@ -159,11 +158,10 @@ def test_a_row_that_does_not_end(tmp_path: Path, monkeypatch: pytest.MonkeyPatch
     assert max(map(len, blocks)) < 512
 
 
-def test_options_of_reading(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_options_of_reading(tmp_path: Path) -> None:
     rows = [f"{i};1,{100 + i % 7};{[-99, i % 3][i % 9 > 0]}" for i in range(ROWS)]
     for place in range(2):
         (tmp_path / f"{place}.csv").write_text("\n".join(rows))
-    of_batches(50, monkeypatch)
     found = of_files(tmp_path, Reading(na=["-99"], decimal=",", header=False))
     scan = hgr_jax.scan(found, h=2, k=2, test=None)  # type: ignore
     assert scan.names == ("column 1", "column 2", "column 3")

@@ -1,4 +1,4 @@
-"""Damaged files of scans and checkpoints: an error that names the file, or no difference.
+"""Damaged files of scans: an error that names the file, or no difference.
 
 The damage is of bytes (cut off, cut out, flipped, zeros), which checksums show, and of contents
 with right checksums: other arrays, other words.
@@ -6,7 +6,6 @@ with right checksums: other arrays, other words.
 
 from __future__ import annotations
 
-import functools
 import io
 import json
 import warnings
@@ -17,10 +16,9 @@ from typing import Any
 
 import numpy as np
 import pytest
-from stream_support import mixed, of_batches
 
 import hgr_jax
-from hgr_jax import Scan, ScanState
+from hgr_jax import Scan
 
 SEEDS = range(12)
 MANY = range(1000, 1250)
@@ -111,8 +109,6 @@ def files(tmp_path_factory: pytest.TempPathFactory) -> Path:
     rng = np.random.default_rng(0)
     x = rng.normal(size=(60, 2))
     hgr_jax.scan(x, h=2, k=2).save(folder / "scan.npz")
-    table = mixed(0, 200)
-    ScanState.prepare(table, h=2, k=2).update(table).save(folder / "state.npz")
     return folder
 
 
@@ -122,13 +118,8 @@ def loaded_scan(path: Path) -> None:
     found.to_frame()
 
 
-def loaded_state(path: Path) -> None:
-    repr(ScanState.load(path))
-
-
 LOAD: dict[str, Callable[[Path], None]] = {
     "scan.npz": loaded_scan,
-    "state.npz": loaded_state,
 }
 
 
@@ -213,50 +204,3 @@ def test_contents_that_readers_choke_on(tmp_path: Path, kind: str) -> None:
     for load in LOAD.values():
         with pytest.raises(ValueError, match=r"kept\.npz is not a saved .*, or is damaged"):
             load(path)
-
-
-def scan_with_checkpoint(path: Path, checkpoint: Path, **options: Any) -> Scan:
-    execution = hgr_jax.Execution(checkpoint=checkpoint)
-    return hgr_jax.scan(path, test=None, h=2, k=2, execution=execution, **options)
-
-
-def check_checkpoint(scan: Callable[[Path], Scan], file: Path, damage: Any, seed: int) -> None:
-    """Go on from a damaged checkpoint: a ValueError says which file to remove."""
-    whole = file.read_bytes()
-    file.write_bytes(damage(whole, np.random.default_rng(seed)))
-    try:
-        scan(file.parent)
-    except ValueError as error:
-        assert str(file.parent) in str(error)  # noqa: PT017
-        assert "remove it" in str(error)  # noqa: PT017
-    finally:
-        file.write_bytes(whole)
-
-
-@pytest.fixture
-def streamed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[[Path], Scan]:
-    """A scan of a file in batches, with a checkpoint."""
-    of_batches(100, monkeypatch)
-    monkeypatch.setattr("hgr_jax.tables.sources._has_few_rows", lambda *_: False)
-    mixed(0, 300).to_parquet(tmp_path / "t.parquet")
-    Path(tmp_path, "parts").mkdir()
-    mixed(1, 300).to_parquet(tmp_path / "parts" / "p.parquet")
-    return functools.partial(scan_with_checkpoint, tmp_path / "parts")
-
-
-def test_damaged_checkpoints_of_streams(streamed: Callable[[Path], Scan], tmp_path: Path) -> None:
-    streamed(tmp_path / "kept")
-    for seed in range(10):
-        check_checkpoint(streamed, tmp_path / "kept" / "state.npz", damaged_bytes, seed)
-
-
-def test_damaged_checkpoints_of_first_pairs(tmp_path: Path) -> None:
-    x = np.random.default_rng(0).normal(size=(40, 5))
-
-    def scan(checkpoint: Path) -> Scan:
-        return hgr_jax.scan(x, top=3, execution=hgr_jax.Execution(checkpoint=checkpoint))
-
-    scan(tmp_path)
-    for seed in range(20):
-        damage = DAMAGE[seed % 2]
-        check_checkpoint(scan, tmp_path / "first_pairs.npz", damage, seed)

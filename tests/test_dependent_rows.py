@@ -8,7 +8,6 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-import jax
 import numpy as np
 import pandas as pd
 import polars as pl
@@ -321,89 +320,6 @@ def test_a_scan_has_the_p_values_of_its_pairs() -> None:
     )
 
 
-@pytest.mark.parametrize("x64", [False, True])
-@pytest.mark.parametrize("measure", [{}, {"h": 3, "k": 2, "errors": True}])
-def test_a_scan_has_the_lags_of_its_pairs(
-    measure: dict[str, Any], x64: bool, tmp_path: Path
-) -> None:
-    rng = np.random.default_rng(18)
-    table = table_of(rng)[["a", "c", "d", "kind", "day"]]
-    late = np.roll(table["a"], 2) ** 2 + rng.normal(size=240) / 3
-    table.insert(1, "b", np.where(rng.random(240) < 0.1, np.nan, late))
-    shuffled = table.sample(frac=1, random_state=1).reset_index(drop=True)
-    with jax.enable_x64(x64):
-        found = scan(shuffled, order="day", lags=range(-3, 4), **measure)
-        for a, b in itertools.combinations("acd", 2):
-            alone = independence_test(table[a], table[b], order=True, lags=range(-3, 4))
-            assert found[a, b].lag == alone.lag
-            assert found[a, b].pvalue == pytest.approx(alone.pvalue)
-        assert (found["a", "b"].lag, found["b", "a"].lag) == (2, -2)
-        assert found["a", "b"].pvalue < 1e-4
-        np.testing.assert_array_equal(found.lag, -found.lag.T)
-        for a, b in itertools.combinations(found.names, 2):
-            # Estimates are those of a table that is shifted beforehand.
-            second = table[b].astype(object).shift(-found[a, b].lag)
-            second = second if b == "kind" else second.astype(float)
-            shifted = scan(pd.DataFrame({a: table[a], b: second}), **measure)[a, b]
-            for name in ("correlation", "spearman", "pearson", "n_obs", "degrees_b", "corrected"):
-                expected = getattr(shifted, name)
-                assert getattr(found[a, b], name) == pytest.approx(expected, abs=1e-5, nan_ok=True)
-            if measure:
-                assert found[a, b].standard_error == pytest.approx(shifted.standard_error, rel=1e-3)
-        assert found.fit("b", "a").correlation == pytest.approx(found["a", "b"].correlation, 1e-4)
-    (finding,) = (f for f in found.findings().strongest if (f.a, f.b) == ("a", "b"))
-    assert (finding.lag, finding.remark) == (2, "b follows a by 2 rows")
-    assert "the largest of 7 lags (p below 0.029:" in found.findings().counts()[0]
-    assert found.to_frame().loc[lambda f: f["remark"] == finding.remark, "lag"].item() == 2
-    found.save(tmp_path / "scan.npz")
-    np.testing.assert_array_equal(hgr_jax.Scan.load(tmp_path / "scan.npz").lag, found.lag)
-    found.report(tmp_path / "report.html")
-    assert "by how many rows column b follows column a" in (tmp_path / "report.html").read_text()
-
-
-def test_a_later_copy_is_a_finding() -> None:
-    x = np.random.default_rng(19).normal(size=200)
-    found = scan({"x": x, "y": np.roll(x, 1)}, order=True, lags=range(3)).findings()
-    assert not found.copies
-    assert [(f.lag, f.rows, f.remark) for f in found.strongest] == [
-        (1, 199, "y follows x by 1 row")
-    ]
-    assert found.to_dict()["strongest"][0]["lag"] == 1
-    without = scan({"x": x, "y": np.roll(x, 1)}, order=True, lags=0)
-    assert without.lag is None
-    assert "by circular shifts (p below" in without.findings().counts()[0]
-    assert "lag" not in without.to_dict()
-    with pytest.raises(ValueError, match=r"lag was not asked for: scan with lags=\."):
-        without.to_matrix("lag")
-
-
-def test_lags_of_a_scan_within_groups() -> None:
-    rng = np.random.default_rng(20)
-    person = np.repeat(np.arange(20), 12)
-    x = autoregressions(rng, 240, 0.3, 2).T
-    y = pd.Series(x[0]).groupby(person).shift(2).fillna(0) + x[1] / 3
-    table = pd.DataFrame({"x": x[0], "y": y, "age": person % 7})
-    found = scan(table, order=True, groups=person, lags=range(4))
-    assert (found["x", "y"].lag, found["x", "y"].n_obs) == (2, 240 - 20 * 2)
-    assert found["x", "y"].pvalue < 0.01
-    # Of one row for each group there is no lag.
-    assert (found["x", "age"].lag, found["x", "age"].pvalue_source) == (0, "between")
-
-
-def test_lags_on_the_command_line(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    x = np.random.default_rng(21).normal(size=(2, 200))
-    table = pd.DataFrame({"a": x[0], "b": np.roll(x[0], 3) ** 2 + x[1] / 3})
-    command = ["scan", str(to_csv(table, tmp_path)), "--out", str(tmp_path / "out"), "--force"]
-    assert main([*command, "--order", "rows", "--lags", "-4", "4"]) == 0
-    assert "b follows a by 3 rows" in capsys.readouterr().out
-    assert pd.read_csv(tmp_path / "out/pairs.csv")["lag"].tolist() == [3]
-    order = ["--order", "rows", "--sort", "pvalue"]
-    assert main([*command, *order, "--lags", "0", "3"]) == 0
-    assert "b follows a by 3 rows" in capsys.readouterr().out
-    assert main([*command, "--lags", "0", "4"]) == 2
-    assert "lags are of rows in an order: name it" in capsys.readouterr().err
-
-
 def test_a_scan_of_groups() -> None:
     table = table_of(np.random.default_rng(15))
     shuffled = table.sample(frac=1, random_state=1).reset_index(drop=True)
@@ -517,13 +433,8 @@ def test_tables_of_all_kinds(convert: Callable[..., Any], tmp_path: Path) -> Non
         ({"order": "age"}, "have the same value: name the series"),
         ({"groups": "a"}, "each row has its own label"),
         ({"order": True, "weights": "age"}, "weights is for exchangeable rows"),
-        ({"order": True, "counts": "age"}, "counts is for exchangeable rows"),
         ({"order": True, "given": "age"}, "given is for exchangeable rows"),
         ({"groups": "person", "top": 3}, "top is for exchangeable rows"),
-        ({"lags": 2}, "lags are of rows in an order: name it"),
-        ({"groups": "person", "lags": 2}, "lags are of rows in an order: name it"),
-        ({"order": "day", "lags": 130}, "shorter than half of a series, of 240 rows; got 130"),
-        ({"order": "day", "lags": "soon"}, "lags must be an int or several"),
         ({"order": True, "test": None}, "for p-values by test='auto'; got None"),
         ({"order": True, "test": "permutation"}, "got 'permutation'"),
         ({"order": True, "measure": "hsic"}, "order and groups are for the measures"),
@@ -568,12 +479,3 @@ def test_hints_name_the_options() -> None:
     x[:, 1] += x[:, 0]
     told = " ".join(scan(np.repeat(x, 2, axis=0)).findings().remarks)
     assert "groups=" in told
-
-
-def test_lags_within_groups_are_of_columns_without_gaps(rng: np.random.Generator) -> None:
-    table = pd.DataFrame(rng.normal(size=(120, 2)), columns=["x", "y"])
-    table["site"] = np.repeat(np.arange(6), 20)
-    table.loc[::3, "x"] = np.nan
-    with pytest.raises(ValueError, match="without missing values, and column 'x' has some"):
-        hgr_jax.scan(table, order=True, lags=range(-2, 3), groups="site")
-    hgr_jax.scan(table, order=True, groups="site")

@@ -24,7 +24,6 @@ import pytest
 from matplotlib.figure import Figure
 
 import hgr_jax
-from hgr_jax.scanning.request import NEEDS_ROWS
 
 for needed in ("sphinx", "myst_nb", "sphinx_book_theme", "sphinx_copybutton"):
     pytest.importorskip(needed, reason=f"the extra dev is not installed: {needed} is missing")
@@ -123,13 +122,6 @@ def test_the_code_that_theory_points_to_is_there() -> None:
     files = set(re.findall(r"`([a-z]+/[a-z_/]*(?:\.py)?)`", text))
     assert len(files) > 10
     assert not [name for name in files if not (ROOT / "hgr_jax" / name).exists()]
-
-
-def test_the_guide_has_the_options_that_need_rows() -> None:
-    guide = (DOCS / "guides/a_table_that_does_not_fit.md").read_text(encoding="utf-8")
-    listed = guide.split("| option | why |\n| --- | --- |\n")[1].split("\n\n")[0]
-    reasons = [line.strip("| ").split(" | ")[1] for line in listed.splitlines()]
-    assert reasons == [*NEEDS_ROWS.values()]
 
 
 def test_the_measure_of_the_first_change(

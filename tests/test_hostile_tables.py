@@ -44,7 +44,6 @@ COLUMNS: dict[str, Any] = {
 COMMANDS = {
     "scan": "scan t.csv --permutations 19",
     "scan of degree 3": "scan t.csv --h 3 --k 3 --permutations 19",
-    "scan of ranks": "scan t.csv --rank --json",
     "pair": "pair t.csv x z",
     "pair of degree 3": "pair t.csv z x --h 3",
     "pair with a category": "pair t.csv x kind",
@@ -139,7 +138,6 @@ def test_numbers_whose_squares_overflow_are_refused(folder: Path, command: Comma
 
 
 def test_columns_asked_for_that_cannot_be_used(folder: Path, command: Command) -> None:
-    """Whether the table is in memory or read batch by batch."""
     written(COLUMNS["constant"])
     for option in ("target", "given", "categories"):
         value = "'3'" if option == "categories" else "3"

@@ -92,7 +92,7 @@ def test_refuses_rows_in_another_order(name: str) -> None:
 
 def test_tables_refuse_rows_in_another_order() -> None:
     table = pd.DataFrame({"a": A, "b": B, "c": C})
-    for option in ("weights", "counts", "order", "groups"):
+    for option in ("weights", "order", "groups"):
         with pytest.raises(ValueError, match=f"table and {option} have different indexes"):
             hgr_jax.scan(table, **{option: OPTIONS[option].iloc[ORDER]})
     with pytest.raises(ValueError, match="table and weights have different indexes"):
@@ -105,16 +105,12 @@ def test_tables_refuse_rows_in_another_order() -> None:
 def test_mappings_of_series_refuse_rows_in_another_order() -> None:
     plain = {"a": A, "c": C}
     zone = labelled(np.where(A > 0, "sun", "shade"))
-    state = hgr_jax.ScanState.prepare(plain)
     calls: list[Callable[[Any], Any]] = [
         hgr_jax.scan,
         hgr_jax.hgr_matrix,
         lambda table: hgr_jax.scan(table, order=True),
         lambda table: hgr_jax.scan(table, groups=OPTIONS["groups"].to_numpy()),
-        lambda table: hgr_jax.scan(table, counts=OPTIONS["counts"].to_numpy()),
         hgr_jax.ConditionalTests,
-        hgr_jax.ScanState.prepare,
-        state.update,
         lambda given: hgr_jax.hgr(A.to_numpy(), B.to_numpy(), given=given),
         lambda given: hgr_jax.independence_test(A.to_numpy(), B.to_numpy(), given=given),
         lambda table: plot_predictions(A.to_numpy(), table),
@@ -126,7 +122,7 @@ def test_mappings_of_series_refuse_rows_in_another_order() -> None:
                 call({"a": A, "c": turned})
         with pytest.raises(ValueError, match="have different indexes"):
             call({"plain": B.to_numpy(), "a": A, "c": C.iloc[ORDER]})
-    for option in ("weights", "counts", "order", "groups"):
+    for option in ("weights", "order", "groups"):
         with pytest.raises(ValueError, match=f"{option} .*have different indexes"):
             hgr_jax.scan(plain, **{option: OPTIONS[option].iloc[ORDER]})
     for protected, groups in ((C.iloc[ORDER], OPTIONS["groups"]), (C, ORDERED_GROUPS)):

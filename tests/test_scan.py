@@ -89,7 +89,6 @@ def scanned_right(
     h, k = degrees
     with jax.enable_x64(x64):
         found = scan(random_table(seed, kinds, shares), h=h, k=k, weights=weights, test=None)
-    assert found.settings["dtype"] == ("float64" if x64 else "float32")
     agrees(found, weights)
 
 
@@ -206,15 +205,12 @@ PERMUTED = hgr_jax.Test("permutation", permutations=199)
 @pytest.mark.parametrize(
     "options",
     [
-        {"test": None, "errors": True},
         {"test": None, "target": "y"},
         {"test": None, "given": "x"},
         {"test": PERMUTED},
-        {"test": PERMUTED, "measure": "sk"},
     ],
 )
 def test_values_that_far_ones_hide(options: dict[str, Any], rng: np.random.Generator) -> None:
-    """In float32 nothing is left of the others: such a column is fitted in float64."""
     x, y, few = rng.normal(size=(3, 600))
     y = x**2 + 0.5 * y
     some, few = np.where(np.arange(600) % 7, y, np.nan), np.where(np.arange(600) < 5, few, np.nan)
@@ -229,18 +225,15 @@ def test_values_that_far_ones_hide(options: dict[str, Any], rng: np.random.Gener
     for name in ("correlation", "pearson"):
         one, other = (getattr(each, name)[pairs] for each in (found, whole))
         np.testing.assert_allclose(one, other, atol=1e-4)
-    if "errors" in options:
-        np.testing.assert_allclose(found.standard_error, whole.standard_error, atol=1e-4)
     if options["test"]:  # p-values are of the estimates that are shown
         np.testing.assert_array_equal(found.pvalue[0], whole.pvalue[0])
         assert (found.pvalue[0, [1, 2, 4]] == 0.005).all()
 
 
 def test_values_that_far_ones_hide_for_good(rng: np.random.Generator, monkeypatch: Any) -> None:
-    """Where float64 is not given, or too many rows would have to be fitted: that is noted."""
+    """Where float64 cannot tell the others apart, and too many rows would have to be fitted."""
     x = rng.normal(size=(ROWS, 3))
-    x[:3, 0] = 1e9
-    assert "ill conditioned" in scan(x.astype(np.float32), h=3, k=2, test=None).notes["x0"]
+    x[:3, 0] = 1e18
     monkeypatch.setattr(in_memory, "MAX_SEPARATE_FIT_ROWS", ROWS)
     assert "ill conditioned" in scan(x, h=3, k=2, test=None).notes["x0"]
-    assert not scan(x, h=3, k=2, test=None, measure="rank_kb").notes
+    assert not scan(x, test=None).notes

@@ -9,7 +9,6 @@ import numpy as np
 import pandas as pd
 import pytest
 from scan_support import ROWS, is_kb
-from scipy.stats import rankdata
 
 import hgr_jax
 from hgr_jax import Scan, scan
@@ -66,7 +65,6 @@ def canonical(a: np.ndarray, b: np.ndarray, known: np.ndarray, w: Any = None) ->
     [
         (hgr_jax.Given([0]), {"h": 5, "k": 5}),
         (hgr_jax.Given([0, 1], degree=3), {"h": 3, "k": 2}),
-        (hgr_jax.Given([1], degree=2), {"h": 2, "k": 3, "measure": "sk"}),
     ],
 )
 def test_every_value_is_that_of_kb(
@@ -244,14 +242,23 @@ def test_pairs_with_a_category() -> None:
     assert small[2] >= 0.9
 
 
-def test_ranks(rng: np.random.Generator) -> None:
-    x = np.exp(table(rng))
-    ranks = rankdata(x, axis=0)
-    of_ranks = scan(ranks, given=0, h=3, k=2, target=3, test=None)
-    found = scan(x, given=0, h=3, k=2, target=3, measure="rank_kb", test=None)
-    np.testing.assert_allclose(found.correlation[3, 4], of_ranks.correlation[3, 4], atol=1e-4)
-    beside = scan(x, given=0, h=3, k=2, target=3)
-    assert 0.8 < beside.rank_correlation[3, 4] <= 1
+@pytest.mark.parametrize("holes", [False, True])
+def test_every_value_is_that_of_hgr(rng: np.random.Generator, holes: bool) -> None:
+    """By the regression of `hgr_jax.hgr` given the same columns, made once for the same rows."""
+    frame = mixed(rng, holes)
+    w = rng.uniform(0.5, 1.5, ROWS)
+    for weights in (None, w):
+        found = scan(frame, given=["age", "town"], weights=weights)
+        assert len(found) == 6
+        for pair in found:
+            keep = frame[["age", "town", pair.a, pair.b]].notna().all(axis=1).to_numpy()
+            rows = frame[keep].reset_index(drop=True)
+            own = None if weights is None else weights[keep]
+            value = hgr_jax.hgr(
+                rows[pair.a], rows[pair.b], given=rows[["age", "town"]], weights=own
+            )
+            assert pair.correlation == pytest.approx(float(value), abs=1e-6), (pair.a, pair.b)
+            assert pair.rank_correlation == pair.correlation
 
 
 def test_what_is_shown_and_kept(rng: np.random.Generator, tmp_path: Path) -> None:

@@ -1,8 +1,6 @@
-"""Scans of HGR, the default: beside `hgr_jax.hgr`, references, and from sums over batches."""
+"""Scans of HGR, the default: beside `hgr_jax.hgr` and references."""
 
 from __future__ import annotations
-
-from pathlib import Path
 
 import numpy as np
 import pandas as pd
@@ -174,30 +172,6 @@ def test_given_columns() -> None:
     assert found["a", "b"].pvalue > 0.01
 
 
-def test_batches(tmp_path: Path) -> None:
-    parts = [frame(seed) for seed in range(150)]
-    whole = pd.concat(parts, ignore_index=True)
-    path = tmp_path / "rows.parquet"
-    whole.to_parquet(path)
-    execution = hgr_jax.Execution(memory=2**20)
-    found, expected = scan(path, execution=execution), scan(whole)
-    assert found.settings.get("sample_rows")
-    for pair in expected:
-        other = found[pair.a, pair.b]
-        assert other.correlation == pytest.approx(pair.correlation, abs=0.02)
-        if not np.isnan(pair.spearman):
-            assert other.spearman == pytest.approx(pair.spearman, abs=0.01)
-    state = hgr_jax.ScanState.prepare(parts[0])
-    for part in parts[:20]:
-        state = state.update(part)
-    some = state.result()
-    assert some.settings["measure"] == "hgr"
-    expected = scan(whole[: 20 * ROWS])
-    assert some["x", "square"].correlation == pytest.approx(
-        expected["x", "square"].correlation, abs=0.02
-    )
-
-
 def test_the_first_of_many() -> None:
     rng = np.random.default_rng(3)
     x = rng.standard_normal((300, 40))
@@ -314,8 +288,3 @@ def test_degenerate_columns() -> None:
     assert "same" in found.skipped
     for pair in found:
         assert 0 <= pair.correlation <= 1
-
-
-def test_errors_are_of_other_measures() -> None:
-    with pytest.raises(ValueError, match="errors are of the measures 'kb'"):
-        scan(frame()[["x", "square"]], errors=True)

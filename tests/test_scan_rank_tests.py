@@ -99,12 +99,6 @@ def linear_of_ranks(a: np.ndarray, b: pd.Series) -> float:
     return float(rank.groupby(b).transform("mean").std(ddof=0) / rank.std(ddof=0))
 
 
-def test_ranks_of_columns_are_noted() -> None:
-    """Given columns have residuals, of functions that are made for each column."""
-    found = scan(of_many_patterns(400), given="v", test=None)
-    assert "of 10 pairs are approximate" in found.notes["missing values"]
-
-
 @pytest.mark.parametrize("options", [{}, {"h": 2, "k": 7}, {"target": "x1"}])
 def test_estimates_are_those_of_each_pair(options: dict[str, Any]) -> None:
     """HGR of ranks: with ties, constants, and columns of the same gaps, of any measure."""

@@ -11,7 +11,7 @@ import pandas as pd
 import pytest
 
 import hgr_jax
-from tests.stream_support import of_batches, same_meaning
+from tests.sources_support import same_meaning
 
 ROWS = 400
 
@@ -74,7 +74,7 @@ TABLES: dict[str, tuple[Callable[[np.random.Generator], pd.DataFrame], dict[str,
     "kinds": (kinds, {}),
     "categories": (
         kinds,
-        {"categories": ["zone"], "target": "zone", "measure": "kb", "errors": True},
+        {"categories": ["zone"], "target": "zone", "measure": "kb"},
     ),
     "missing": (
         holes,
@@ -113,13 +113,10 @@ def test_the_reader_changes_no_result(name: str, rng: np.random.Generator, tmp_p
 
 
 @pytest.mark.parametrize("name", ["shop", "patterns", "kinds"])
-def test_batches_change_no_meaning(
-    name: str, rng: np.random.Generator, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """Texts of a typed table (Parquet, Dask) are parsed as those of a frame, from all rows."""
+def test_types_change_no_meaning(name: str, rng: np.random.Generator, tmp_path: Path) -> None:
+    """Texts of a typed table (Parquet, Dask) are parsed as those of a frame."""
     table = TABLES[name][0](rng)
     expected = hgr_jax.scan(table, test=None)
-    of_batches(100, monkeypatch)
     table.to_parquet(tmp_path / "t.parquet", row_group_size=150)
     frames = pytest.importorskip("dask.dataframe", reason="the extra cluster is not installed")
     readings = [

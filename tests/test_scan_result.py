@@ -30,15 +30,14 @@ def raw() -> np.ndarray:
     return x.astype(np.float32)
 
 
-OPTIONAL = ("standard_error", "lag")
-COLUMNS = [field.name for field in dataclasses.fields(Pair) if field.name not in OPTIONAL]
+COLUMNS = [field.name for field in dataclasses.fields(Pair)]
 EXAMINED = ["low", "high", "remark"]
 """Further columns of frames."""
 
 
 @pytest.fixture(scope="module")
 def found() -> Scan:
-    return scan(raw(), names=NAMES, h=3, k=2)
+    return scan(dict(zip(NAMES, raw().T, strict=True)), h=3, k=2)
 
 
 @pytest.fixture(scope="module")
@@ -157,17 +156,6 @@ def test_fits_of_pairs(found: Scan, mixed: Scan) -> None:
         found.fit("flat", "speed")
 
 
-def test_the_fit_of_a_weighted_scan_of_ranks() -> None:
-    x = raw()[:, :4]
-    weights = (np.arange(ROWS) % 3).astype(float)
-    found = scan(x, h=3, k=2, weights=weights, measure="rank_kb", test=None)
-    fit = found.fit("x0", "x3")
-    assert float(fit.correlation) == pytest.approx(found.correlation[0, 3], abs=1e-5)
-    ranks = found.values("x0")
-    assert np.isnan(ranks[weights == 0]).all()
-    assert np.nanmin(ranks) == pytest.approx(-np.nanmax(ranks))
-
-
 def test_the_fit_follows_the_order_of_the_pair() -> None:
     """The degree of a column in a pair is that of the scan, in whichever order it is asked for."""
     x = raw()[:, :4]
@@ -234,7 +222,7 @@ def test_files_that_hold_no_scan(found: Scan, tmp_path: Path) -> None:
 
 def test_names_of_any_text(tmp_path: Path) -> None:
     names = ["a,b\n", "Größe €", "", "$x_1^{", "<b>&"]
-    found = scan(raw(), names=names, h=3, k=2)
+    found = scan(dict(zip(names, raw().T, strict=True)), h=3, k=2)
     found.save(tmp_path / "scan.npz")
     names[2] = "column 3"
     assert found.notes["column 3"] == "it has no name"

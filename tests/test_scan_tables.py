@@ -43,7 +43,7 @@ def between(found: Scan, a: str, b: str) -> float:
 
 def test_communities(communities_table: tuple[list[str], np.ndarray]) -> None:
     names, x = communities_table
-    found = scan(x.astype(np.float32), names=names, h=3, k=3)
+    found = scan(dict(zip(names, x.T.astype(np.float32), strict=True)), h=3, k=3)
     is_whole(found)
     assert not found.skipped
     assert len(found) == 104 * 103 // 2

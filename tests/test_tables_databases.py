@@ -143,13 +143,12 @@ def test_large_databases_and_feather_files_are_read_in_batches(duck: Path) -> No
     feather = duck.with_suffix(".feather")
     pd.DataFrame({"x": np.arange(1000.0), 's "s': ["a", "b"] * 500}).to_feather(feather)
     for path in (duck, feather):
-        source = open_path(path, None, 1000, lambda rows: False)
+        source = open_path(path, None, 1000, lambda columns: 10**9)
         assert isinstance(source, Source)
         assert source.rows == 1000
-        assert source.stamp is not None
         assert source.kinds['s "s'] == "text"
         for _ in range(2):
-            batches = [table for _, table in source.batches(['s "s', "x"], 300)]
+            batches = [*source.batches(['s "s', "x"], 300)]
             assert [len(table) for table in batches] == [300, 300, 300, 100]
             assert batches[3]["x"].to_pylist() == list(range(900, 1000))
     with pytest.raises(TableError, match="table is for databases and JSON: leave it out"):

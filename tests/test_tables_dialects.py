@@ -11,11 +11,11 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
-from hgr_jax.tables.arrow_columns import decoded
-from hgr_jax.tables.columns import Frame
+from hgr_jax.tables.columns import Frame, as_columns
 from hgr_jax.tables.faults import TableError
 from hgr_jax.tables.files import read_table
 from hgr_jax.tables.reading import Reading
+from hgr_jax.tables.samples import with_levels
 from hgr_jax.tables.sources import of_files
 from tests.tables_support import write
 
@@ -730,17 +730,14 @@ def test_a_file_is_read_alike_block_by_block(case: Case, tmp_path: Path) -> None
     frame, source = read_table(path, reading), of_files(path, reading)
     said = {**frame.notes, **frame.skipped}
     assert dict(source.notes) == said
-    tables = [table for _, table in source.batches(list(source.kinds), 1000)]
-    chunk = decoded(pa.concat_tables(tables), source.kinds, "the file")
-    assert {*chunk.numbers, *chunk.texts} == {*frame.columns}
-    days = frame.in_days()
-    for name, values in chunk.numbers.items():
-        expected = days.column(name)
-        if frame.column(name).dtype.kind == "M":
-            values = values - np.nanmin(values)
-        np.testing.assert_allclose(values, expected, atol=1e-6)
-    for name, (codes, levels) in chunk.texts.items():
-        assert [*np.array([*levels, ""], object)[codes]] == [*frame.column(name)]
+    found = as_columns(with_levels(pa.concat_tables(source.batches([*source.kinds], 1000))))
+    expected = as_columns(frame)
+    used = [[columns.names[i] for i in columns.number_positions] for columns in (found, expected)]
+    assert used[0] == used[1]
+    np.testing.assert_allclose(found.numbers, expected.numbers, atol=1e-6)
+    for one, other in zip(found.categories, expected.categories, strict=True):
+        assert one.levels == other.levels
+        np.testing.assert_array_equal(one.codes, other.codes)
 
 
 def test_names_that_are_not_found(tmp_path: Path) -> None:

@@ -77,23 +77,12 @@ class ScanOptions:
     given: Sequence[str] = _columns_option(
         "remove what this column explains; may be given several times"
     )
-    counts: str | None = _option(
-        None, "the column that says how often each row occurred", str, metavar="COLUMN"
-    )
     order: str | None = _option(
         None,
         "the column of dates or numbers that puts the rows in order, or 'rows' where they are in"
         " order as they stand: p-values by circular shifts",
         str,
         metavar="COLUMN|rows",
-    )
-    lags: Sequence[int] | None = _option(
-        None,
-        "with --order: the column that comes second follows the other one by a number of rows from"
-        " FIRST to LAST (negative: precedes it), that at which they depend most",
-        int,
-        nargs=2,
-        metavar=("FIRST", "LAST"),
     )
     groups: str | None = _option(
         None,
@@ -111,7 +100,6 @@ class ScanOptions:
         " their rows out",
         action="store_true",
     )
-    rank: bool = _option(False, "HGR-KB of ranks in place of HGR", action="store_true")
     top: int | None = _option(
         None,
         "findings in each list (default 5), or pairs with --sort (default 20)",
@@ -127,13 +115,6 @@ class ScanOptions:
         " by p-value unless --sort is correlation or excess",
         _positive,
         metavar="N",
-    )
-    checkpoint: Path | None = _option(  # noqa: RUF009 - a field
-        None,
-        "with --keep, or for files that are read batch by batch: save the progress there, so that"
-        " an interrupted run can continue",
-        _path,
-        metavar="FOLDER",
     )
     sort: str | None = _option(
         None,
@@ -164,7 +145,7 @@ class ScanOptions:
     @property
     def row_columns(self) -> tuple[str, ...]:
         """The columns that say something of the rows, and are in no pair."""
-        named = (self.counts, None if self.order == "rows" else self.order, self.groups)
+        named = (None if self.order == "rows" else self.order, self.groups)
         return tuple(name for name in named if name is not None)
 
     @property

@@ -148,7 +148,7 @@ def _print_remarks(result: Scan, names: tuple[str, str]) -> None:
     modes = [mode for mode in examined.pair.modes()[1:4] if mode >= LEAST_SHOWN]
     if modes:
         print(f"further pairs of functions: {', '.join(f'{mode:.3f}' for mode in modes)}")
-    influence = examined.details.influence
+    influence = examined.details.influence.in_table(result.data)
     if not np.isnan(influence.share):
         print(
             f"most influential row: {influence.row}, {influence.share:.0%} of the correlation;"

@@ -17,6 +17,8 @@ from hgr_jax._texts import counted, pvalue_as_text, shortened
 from hgr_jax.cli.options import ScanOptions
 from hgr_jax.cli.outputs import (
     MAX_NAME_WIDTH,
+    SCAN_FILES,
+    alone_in,
     escape_formula,
     print_messages,
     save_picture,
@@ -28,7 +30,6 @@ from hgr_jax.scanning.findings import (
     FINDINGS,
     Findings,
     is_of_hgr,
-    lag_in_words,
 )
 from hgr_jax.scanning.html.page import write_html
 from hgr_jax.scanning.report import as_report, order_in_words
@@ -52,19 +53,16 @@ def _request_of(options: ScanOptions) -> Request:
     return request_of(
         options.h,
         options.k,
-        "rank_kb" if options.rank else None,
         target=list(options.target) or None,
         given=list(options.given) or None,
-        counts=options.counts,
         order=options.row_order,
-        lags=None if options.lags is None else range(min(options.lags), max(options.lags) + 1),
         groups=options.groups,
         test=Test("auto", options.permutations, key, options.fdr),
         categories=Categories(
             options.categories, missing="level" if options.missing_level else None
         ),
         top=None if options.keep is None else Top(options.keep, kept_by),
-        execution=Execution(progress=sys.stderr.isatty(), checkpoint=options.checkpoint),
+        execution=Execution(progress=sys.stderr.isatty()),
     )
 
 
@@ -74,7 +72,8 @@ def report_file(path: Path, settings: ScanOptions, folder: Path, reading: Readin
         needed = (*reading.columns, *settings.given, *settings.row_columns)
         reading = dataclasses.replace(reading, columns=needed)
     title = path.name if str(path) != "-" else "standard input"
-    report_scan(path, title, settings, folder, reading)
+    with alone_in(folder):
+        report_scan(path, title, settings, folder, reading)
 
 
 def report_scan(
@@ -91,7 +90,7 @@ def report_scan(
         try:
             result = scan_table(table, request, reading)
         except TooLargeError:
-            if request.top is not None or request.given is not None or request.needs_rows:
+            if request.top is not None or request.given is not None:
                 raise
             note = f"the pairs do not fit in memory: only the first {KEPT:,} are kept (--keep)"
             print(note, file=sys.stderr)
@@ -137,15 +136,14 @@ def _as_json(result: Scan, title: str, findings: Findings, folder: Path) -> dict
         "notes": dict(result.notes),
         **findings.to_dict(),
         "skipped": dict(result.skipped),
-        "files": sorted(str(path) for path in folder.iterdir()),
+        "files": sorted(str(path) for name in SCAN_FILES if (path := folder / name).exists()),
     }
 
 
 def _print_scan(result: Scan, title: str, findings: Findings, settings: ScanOptions) -> None:
     given = ", ".join(map(printable, dict.fromkeys(settings.given)))
     made_of = result.settings
-    of_ranks = " of ranks" if settings.rank else ""
-    measure = f"polynomials of degree {made_of['h']} and {made_of['k']}{of_ranks}"
+    measure = f"polynomials of degree {made_of['h']} and {made_of['k']}"
     print(
         f"{printable(title)}: {counted(len(result), 'pair')} of"
         f" {counted(len(result.used), 'column')}, {counted(result.settings['rows'], 'row')},"
@@ -161,11 +159,6 @@ def _print_scan(result: Scan, title: str, findings: Findings, settings: ScanOpti
             f" {counted(totals['pairs'], 'pair')} of {counted(totals['columns'], 'column')}; more"
             f" than chance, at a false discovery rate of {FALSE_DISCOVERY_RATE:.0%}:"
             f" {totals['discoveries']:,} of all"
-        )
-    sample = result.settings.get("sample_rows")
-    if sample is not None:
-        print(
-            f"read batch by batch: ranks, pictures and single rows are by {counted(sample, 'row')}"
         )
     if not len(result):
         tested = totals is not None and totals["pairs"]
@@ -199,7 +192,7 @@ def _print_pairs(result: Scan, findings: Findings, settings: ScanOptions) -> Non
             f"{place:>3}  {_short_name(pair.a):<{width}}  {_short_name(pair.b):<{width}}  {value}"
             f"  {_cell(pair.spearman):>10}  {_cell(pair.pearson):>9}"
             f"  {pvalue_as_text(pair.adjusted_pvalue):>10}  {pair.n_obs:>7}"
-            f"  {printable(remarks.get(names, '') or lag_in_words(*names, pair.lag))}"
+            f"  {printable(remarks.get(names, ''))}"
         )
         print(line.rstrip())
     print("\n".join(["", *map(printable, findings.counts())]))

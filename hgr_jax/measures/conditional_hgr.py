@@ -109,31 +109,60 @@ def conditional_hgr_fit(a: Any, b: Any, given: Any, weights: ArrayLike | None) -
         Variable.of_levels(x.astype(np.int64), w) if i in levels else Variable.of_number(x, w)
         for i, x in enumerate(columns)
     ]
-    a_and_b, others = variables[:2], [z for z in variables[2:] if len(z.functions)]
+    others = [z for z in variables[2:] if len(z.functions)]
     conditioning = Conditioning(others, len(columns[0]), w)
-    parts, noise, unfitted, explained = [], [np.zeros(1)], [], []
-    for variable in a_and_b:
-        if not len(variable.functions):
-            return ConditionalHGRFit(0.0, 1.0, (0, 0), (0.0, 0.0), rows)
-        f = variable.functions[:-1] if variable.is_category else variable.functions
-        values, of_directions, _ = conditioning.regress(f)
-        share, variance = conditioning.unexplained_shares(f, values), (f * f) @ conditioning.shares
-        parts.append(values)
-        noise.append(noise_of_ranks(variable.places[: len(f)]) * (1 - share) * variance)
-        unfitted.append(of_directions[0])
-        explained.append(float(1 - share[0]))
-    if max(explained) > 1 - JITTER**2:
-        return ConditionalHGRFit(0.0, 1.0, (0, 0), (explained[0], explained[1]), rows)
-    spare_share = _residual_rows(conditioning, *unfitted) / conditioning.rows
+    sides = residuals_of(variables[0], conditioning), residuals_of(variables[1], conditioning)
+    return fit_of_residuals(*sides, conditioning)
+
+
+@dataclasses.dataclass(frozen=True)
+class RankResiduals:
+    """Residuals of the functions of a variable given others; empty of a constant one.
+
+    Attributes:
+      values: the residuals, ``(k, n)``.
+      noise: variance that is added to each, ``(k,)``.
+      unfitted: shares of the directions of the regression that are not taken out of the first.
+      explained: share of the variance of the first that the others explain.
+      is_number: whether the variable is no category.
+    """
+
+    values: Floats
+    noise: Floats
+    unfitted: Floats
+    explained: float
+    is_number: bool
+
+
+def residuals_of(variable: Variable, conditioning: Conditioning) -> RankResiduals:
+    """Regress the functions of a variable on others."""
+    f = variable.functions[:-1] if variable.is_category else variable.functions
+    if not len(f):
+        return RankResiduals(f, np.zeros(0), np.zeros(0), 0.0, not variable.is_category)
+    values, of_directions, _ = conditioning.regress(f)
+    share, variance = conditioning.unexplained_shares(f, values), (f * f) @ conditioning.shares
+    noise = noise_of_ranks(variable.places[: len(f)]) * (1 - share) * variance
+    explained = float(1 - share[0])
+    return RankResiduals(values, noise, of_directions[0], explained, not variable.is_category)
+
+
+def fit_of_residuals(
+    a: RankResiduals, b: RankResiduals, conditioning: Conditioning
+) -> ConditionalHGRFit:
+    """Fit HGR of two variables by their residuals given others."""
+    rows, explained = conditioning.effective_rows, (a.explained, b.explained)
+    if not (len(a.values) and len(b.values)) or max(explained) > 1 - JITTER**2:
+        return ConditionalHGRFit(0.0, 1.0, (0, 0), explained, rows)
+    spare_share = _residual_rows(conditioning, a.unfitted, b.unfitted) / conditioning.rows
     rows *= spare_share
-    pair = PolynomialPair((parts[0], parts[1]), conditioning.shares)
-    first, second = (i not in levels for i in (0, 1))
-    estimate = HGREstimate(pair, (first, second), rows, noise=np.concatenate(noise)[:, None])
+    pair = PolynomialPair((a.values, b.values), conditioning.shares)
+    noise = np.concatenate([np.zeros(1), a.noise, b.noise])[:, None]
+    estimate = HGREstimate(pair, (a.is_number, b.is_number), rows, noise=noise)
     return ConditionalHGRFit(
         estimate.value,
         _pvalue_of_score(float(estimate.average.score[0]), rows),
         estimate.degrees,
-        (explained[0], explained[1]),
+        explained,
         rows,
         estimate,
         spare_share,

@@ -4,7 +4,9 @@ could be chance.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterable, Sequence
+import dataclasses
+import functools
+from collections.abc import Callable, Collection
 from pathlib import Path
 from typing import Any
 
@@ -12,10 +14,7 @@ from numpy.typing import ArrayLike
 
 from hgr_jax._forks import refuse_forked
 from hgr_jax._threads import one_blas_thread
-from hgr_jax.core.kernels import KernelLike
-from hgr_jax.scanning.cluster import ClusterExecutor
 from hgr_jax.scanning.consumers import scan_columns
-from hgr_jax.scanning.passes import Executor, scan_in_passes
 from hgr_jax.scanning.request import (
     Categories,
     ColumnChoice,
@@ -28,35 +27,27 @@ from hgr_jax.scanning.request import (
 )
 from hgr_jax.scanning.result import Scan
 from hgr_jax.scanning.row_options import with_row_options
-from hgr_jax.scanning.streaming import BatchExecutor
-from hgr_jax.scanning.survey import is_small
-from hgr_jax.tables.columns import as_columns
+from hgr_jax.scanning.sampling import TakenRows, rows_that_fit, take_rows
+from hgr_jax.tables.columns import Columns, as_columns
 from hgr_jax.tables.reading import Reading
 from hgr_jax.tables.sources import open_path
-
-EXECUTORS: tuple[type[Executor], ...] = (ClusterExecutor, BatchExecutor)
-"""Executors of passes over tables that are not in memory, in the order in which they are tried."""
 
 
 def scan(
     table: Any,
     *,
-    h: KernelLike | None = None,
-    k: KernelLike | None = None,
+    h: int | None = None,
+    k: int | None = None,
     measure: str | Callable[[Any, Any], Any] | None = None,
     target: ColumnChoice = None,
     among: ColumnChoice = None,
     given: Given | ColumnChoice = None,
     weights: ArrayLike | str | None = None,
-    counts: ArrayLike | str | None = None,
     order: ArrayLike | str | None = None,
-    lags: int | Iterable[int] | None = None,
     groups: ArrayLike | str | None = None,
     categories: Categories | Collection[Any] = (),
     test: Test | str | None = "auto",
-    errors: bool = False,
     top: Top | int | None = None,
-    names: Sequence[str] | None = None,
     reading: Reading | None = None,
     execution: Execution = Execution(),  # noqa: B008
 ) -> Scan:
@@ -76,27 +67,21 @@ def scan(
     a table".
 
     Args:
-      table: matrix ``(n, p)``, mapping of names to columns, data frame (pandas, polars, pyarrow),
-        path, folder or pattern of files, dataset, query (polars, DuckDB), Dask or Spark frame.
-      h, k: degrees (1 to 50, default 5) or kernels of the first and second column, of HGR-KB.
-      measure: ``"hgr"``, ``"kb"`` (the default where h or k is named), ``"sk"`` (one side linear),
-        ``"rank_kb"`` or ``"rank_sk"`` (of the ranks of numbers), the name of another measure of
-        `hgr_jax.measures`, or a function of two vectors that JAX can trace (these take numbers
-        only).
+      table: matrix ``(n, p)`` of columns ``x0, x1, ...``, mapping of names to columns, data frame
+        (pandas, polars, pyarrow), path, folder or pattern of files, dataset, query (polars,
+        DuckDB), iterator of batches, Dask or Spark frame.
+      h, k: degrees (1 to 50, default 5) of the first and second column, of HGR-KB.
+      measure: ``"hgr"``, ``"kb"`` (the default where h or k is named), the name of another
+        measure of `hgr_jax.measures`, or a function of two vectors that JAX can trace (these take
+        numbers only).
       target, among: names or positions of columns; a pair has one of ``target`` (None: any) and
         one of ``among`` (None: any).
       given: columns whose effect is removed from all others, or ``Given(columns, degree=5)``.
       weights: non-negative weights ``(n,)``, or the name of the column that holds them: how
         precise each row is, not how often it occurred.
-      counts: how often each row occurred, whole numbers ``(n,)``, or the name of the column that
-        holds them: the scan is that of the table with each row so many times.
       order: True where the rows are a series in order as they stand, or the name of the column of
         numbers or dates that orders them, or an array ``(n,)``: p-values are by circular shifts,
         and at least 1 / n.  With groups, each of these is a series.
-      lags: with ``order``, by how many rows the second column of a pair may follow the first
-        (negative: precede it), an int or several, such as ``range(-5, 6)``; None for 0.  A pair is
-        estimated at the lag at which its test finds most (`Scan.lag`), on the rows that have one so
-        much later; its p-value is for the largest of all lags.
       groups: the name of the column, or an array ``(n,)``, of labels of rows that are alike, as
         those of one person: p-values are by orders within groups, or, beside a column that is
         constant in each group, of one row for each group.  See `independence_test` for both.
@@ -104,12 +89,10 @@ def scan(
         integers_up_to=10, missing="level")``.
       test: ``"auto"``, ``"asymptotic"``, ``"permutation"``, ``Test(kind,
         permutations=999, key=None)``, or None for no p-values.
-      errors: whether to compute standard errors.
       top: keep only the first pairs, of all that are tested: a number, or ``Top(1000,
         by="pvalue")``.
-      names: of the columns of a matrix; default ``x0, x1, ...``.
       reading: how a file is read, where that cannot be found out: ``Reading(decimal=",")``.
-      execution: ``Execution(memory=2**29, progress=False, checkpoint=None)``.
+      execution: ``Execution(memory=2**29, progress=False)``.
 
     Returns:
       A `Scan`: lists, frames, matrices ``(p, p)``, pictures and fits of pairs.
@@ -128,7 +111,7 @@ def scan(
       >>> rng = np.random.default_rng(0)
       >>> x = rng.uniform(-1, 1, (1000, 3))
       >>> x[:, 1] = x[:, 0] ** 2 + 0.1 * x[:, 1]
-      >>> found = hgr_jax.scan(x, names=["speed", "drag", "noise"])
+      >>> found = hgr_jax.scan({"speed": x[:, 0], "drag": x[:, 1], "noise": x[:, 2]})
       >>> best = found.top(1)[0]
       >>> print(best.a, best.b, f"{best.correlation:.2f} {best.pearson:.2f} {best.pvalue < 1e-9}")
       speed drag 0.99 0.03 True
@@ -142,15 +125,11 @@ def scan(
         among=among,
         given=given,
         weights=weights,
-        counts=counts,
         order=order,
-        lags=lags,
         groups=groups,
         categories=categories,
         test=test,
-        errors=errors,
         top=top,
-        names=names,
         execution=execution,
     )
     if hasattr(table, "to_frame") and not hasattr(table, "columns"):
@@ -166,31 +145,40 @@ def scan(
 def open_table(table: Any, request: Request, reading: Reading | None = None) -> Any:
     """Open a file, folder or pattern of files, as ``reading`` says; return other tables."""
     if isinstance(table, str | Path):
-        return open_path(table, reading, request.execution.memory, is_small)
+        memory = request.execution.memory
+        return open_path(table, reading, memory, functools.partial(rows_that_fit, memory))
     return table
 
 
 @one_blas_thread()
 def scan_table(table: Any, request: Request, reading: Reading | None = None) -> Scan:
     """Scan a table, wherever it is; ``reading`` says how a file is read."""
-    with request.execution.locked():
-        return _scan_opened(open_table(table, request, reading), request, reading)
+    taken, request = take_rows(open_table(table, request, reading), request, reading)
+    columns, request = _parsed_columns(taken, request)
+    return scan_columns(columns, request, taken.table)
 
 
-def _scan_opened(table: Any, request: Request, reading: Reading | None) -> Scan:
-    for kind in EXECUTORS:
-        executor = kind.of(table, request, reading)
-        if executor is not None:
-            return scan_in_passes(executor)
+def _parsed_columns(taken: TakenRows, request: Request) -> tuple[Columns, Request]:
+    """Return the columns of the rows that a scan takes, and the request of these columns."""
+    table, order = taken.table, taken.order
     table, request = with_row_options(table, request)
+    unread = {}
+    if order is not None:
+        order = [name for name in order if name not in request.row_columns]
+        unread = {n: taken.notes.get(n, "neither numbers nor text") for n in order}
+        unread = {n: reason for n, reason in unread.items() if n not in table.column_names}
     columns = as_columns(
         table,
-        names=request.names,
         categories=request.categories.names,
         integers_up_to=request.categories.integers_up_to,
         missing_level=request.categories.missing_level,
+        notes={name: note for name, note in taken.notes.items() if name not in unread},
     )
-    return scan_columns(columns, request, table)
+    if order is not None:
+        columns = columns.among(order, unread)
+    if taken.drawn is not None:
+        columns.notes["rows"] = taken.drawn.note
+    return dataclasses.replace(columns, drawn=taken.drawn), request
 
 
 def hgr_matrix(table: Any, **options: Any) -> Any:

@@ -2,48 +2,37 @@
 
 As in `hgr_jax.core`: polynomials are made orthonormal on a sketch of the rows, and their moments
 are taken over all rows.  Bases that are ill conditioned there are fitted again to all rows of their
-column.  The features of callable kernels are not changed.
+column.
 """
 
 from __future__ import annotations
 
 import dataclasses
-import functools
 from collections.abc import Callable
 from typing import NamedTuple
 
 import numpy as np
-from jax import Array
 from numpy.typing import NDArray
 
 from hgr_jax._arrays import Floats, Integers, chunks
 from hgr_jax.core.host.linalg import inverse_choleskies
 from hgr_jax.core.host.polynomials import Polynomials, stieltjes, tolerance
 from hgr_jax.core.host.ranks import maps_to_orthonormal
-from hgr_jax.core.kernels import encode
 from hgr_jax.core.orthonormal import MAX_NORM, MIN_REMAINDER, SKETCH_GROUPS, SKETCH_ROWS
-from hgr_jax.core.rows import jitted
 from hgr_jax.scanning.features import (
-    ColumnFunctions,
     ColumnPolynomials,
-    Features,
-    Kernels,
     RowFunctions,
-    width_of,
 )
 from hgr_jax.scanning.sums import own_moments
+
+SKETCH_NOISE = 32 * float(np.finfo(np.float64).eps)
+"""Relative size of a direction of a sketch that is rounding."""
 
 LOST_REMAINDER, LOST_NORM = 0.05, 1e3
 """Bounds like `MIN_REMAINDER` and `MAX_NORM`, beyond which whitening is inexact."""
 
-MIN_STEP_TO_CHECK = 10.0
-"""Largest step of a recurrence below which the last digit cannot change a polynomial."""
-
-MAX_CHANGE = 1e-3
-"""Largest root mean square by which the last digit of a column may change a polynomial."""
-
-MeasuredBy = Callable[[RowFunctions, Floats | None], Floats]
-"""Returns moments of functions of columns, and with functions of rows; see `own_moments`."""
+MeasuredBy = Callable[[RowFunctions], Floats]
+"""Returns moments of functions of columns; see `own_moments`."""
 
 
 def sketched(x: Floats, weights: Floats | None, *, degree: int) -> Polynomials:
@@ -67,12 +56,11 @@ def fit_on_sample(
     rows: int,
     *,
     degree: int,
-    noise: float = 32 * float(np.finfo(np.float64).eps),
 ) -> Polynomials:
     """Return polynomials of every column, orthonormal on a sample ``x (m, c)`` of the rows.
 
     ``extra (e, c)`` are extreme values that join the sample, each with the weight of one row.
-    Directions below ``noise``, relative to the largest, count as rounding and are left out.
+    Directions below `SKETCH_NOISE`, relative to the largest, count as rounding and are left out.
     """
     points, shares = _filled_columns(x, weights)
     center: Floats = np.einsum("cn,cn->c", np.broadcast_to(shares, points.shape), points)
@@ -89,15 +77,15 @@ def fit_on_sample(
         )
         shares = np.concatenate([shares, extra_shares], axis=1)
         shares = shares / np.maximum(shares.sum(axis=1, keepdims=True), 1e-300)
-    return stieltjes(points, shares, degree, tolerance=noise, passes=0, center=center)[0]
+    return stieltjes(points, shares, degree, tolerance=SKETCH_NOISE, passes=0, center=center)[0]
 
 
 def assessed(
-    basis: Polynomials, moments: Floats, x: Floats, noise: float = 0.0
+    basis: Polynomials, moments: Floats, x: Floats
 ) -> tuple[Polynomials, NDArray[np.bool_]]:
     """Drop directions that are rounding; return the bases, and the mask ``(c,)`` of bad ones.
 
-    Rounding is a residual below ``noise``, or below the `tolerance` of the dtype of x.
+    Rounding is a residual below the `tolerance` of the dtype of x.
 
     A basis must be repaired if it is ill conditioned on all rows (moments ``(d + 1, d + 1, c)``),
     or has fewer directions than the distinct values of a sample ``x (m, c)`` allow.
@@ -111,7 +99,7 @@ def assessed(
     # A direction is dead if the residual of x p_j after projection is only rounding.
     residual = norms[1:] / basis.step
     product = np.sqrt(basis.diagonal**2 + basis.coupling**2 + residual**2)
-    least = max(tolerance(x.dtype), noise)
+    least = tolerance(x.dtype)
     in_span = np.logical_and.accumulate(residual > least * product, axis=0)
     wrong = np.asarray(
         _ill_conditioned(gram, in_span, MIN_REMAINDER, MAX_NORM).any(axis=0) | ~finite
@@ -179,7 +167,6 @@ def fit_columns(
     degree: int,
     memory: int,
     measure: MeasuredBy,
-    beside: Floats | None,
 ) -> FittedColumns:
     """Fit polynomials to every column of ``x (n, c)``, near-orthonormal on its rows.
 
@@ -189,21 +176,18 @@ def fit_columns(
       degree: degree of the polynomials.
       memory: bytes that a repair may take.
       measure: returns the moments of functions.
-      beside: further functions ``(m, n)`` of the rows, for moments; or None.
     """
     basis = sketched(x, weights, degree=degree)
-    moments = measure(ColumnPolynomials(x, basis), beside)
-    basis, wrong = assessed(basis, moments[:, : 1 + degree], x)
+    moments = measure(ColumnPolynomials(x, basis))
+    basis, wrong = assessed(basis, moments, x)
     well_conditioned = np.ones(x.shape[1], bool)
     if wrong.any():
         bytes_of_column = 16 * degree * len(x)
         at_once = int(np.clip(memory // bytes_of_column, 1, 64))
         for part in chunks(np.flatnonzero(wrong), at_once):
             better, well_conditioned[part] = repaired(x[:, part], weights, degree=degree)
-            part_moments = own_moments(ColumnPolynomials(x[:, part], better), weights, beside)
-            gram = part_moments[:, : 1 + degree] / np.where(
-                part_moments[0, 0] > 0, part_moments[0, 0], 1
-            )
+            part_moments = own_moments(ColumnPolynomials(x[:, part], better), weights)
+            gram = part_moments / np.where(part_moments[0, 0] > 0, part_moments[0, 0], 1)
             # A recurrence of dozens of degrees may lose the points that it was fitted to.
             gram = np.where(np.isfinite(gram), gram, 0)
             lost = _ill_conditioned(gram, better.in_span, LOST_REMAINDER, LOST_NORM)
@@ -211,7 +195,7 @@ def fit_columns(
             if lost.any():
                 well_conditioned[part] &= ~lost.any(axis=0)
                 better = dataclasses.replace(better, in_span=better.in_span & ~lost).pruned()
-                part_moments = own_moments(ColumnPolynomials(x[:, part], better), weights, beside)
+                part_moments = own_moments(ColumnPolynomials(x[:, part], better), weights)
             basis, moments[..., part] = basis.replaced(part, better), part_moments
     return FittedColumns(ColumnPolynomials(x, basis), moments, well_conditioned, bool(wrong.any()))
 
@@ -229,13 +213,6 @@ class BasisMaps(NamedTuple):
     shares: Floats
     in_span: NDArray[np.bool_]
 
-    @classmethod
-    def none(cls, columns: int) -> BasisMaps:
-        """Return the maps of no function."""
-        return cls(
-            np.zeros((columns, 0, 0)), np.zeros((columns, 0, 1)), np.zeros((0, columns), bool)
-        )
-
 
 def fit_rank_functions(moments: Floats, share: float = 1.0) -> BasisMaps:
     """Return maps to orthonormal functions of ranks, from moments ``(d + 1, d + 1, c)``.
@@ -249,24 +226,6 @@ def fit_rank_functions(moments: Floats, share: float = 1.0) -> BasisMaps:
     maps, _, kept = maps_to_orthonormal(covariance, total * share)
     shares = np.einsum("cij,jc->ci", maps, mean)[..., None]
     return BasisMaps(maps, shares, np.arange(len(mean))[:, None] < kept)
-
-
-def unresolved_in_dtype(basis: Polynomials, x: Floats) -> NDArray[np.bool_]:
-    """Return the mask ``(c,)`` of columns whose polynomials change with the last digit of ``x``.
-
-    So they do where values lie so close together, far from others, that they differ by rounding.
-    """
-    unresolved = np.zeros(x.shape[1], bool)
-    steep = np.where(basis.in_span, basis.step, 0).max(axis=0, initial=0) > MIN_STEP_TO_CHECK
-    columns = np.flatnonzero(steep)
-    if len(columns):
-        points = x[:: max(1, len(x) // SKETCH_ROWS), columns].T
-        values = basis.take(columns)(points.astype(np.float64))
-        next_points = np.nextafter(points, np.inf, dtype=x.dtype).astype(np.float64)
-        rows = np.maximum((~np.isnan(points)).sum(axis=1), 1)
-        change = np.sqrt(((basis.take(columns)(next_points) - values) ** 2).sum(axis=2) / rows)
-        unresolved[columns] = change.max(axis=0) > MAX_CHANGE
-    return unresolved
 
 
 def count_distinct(x: Floats) -> Integers:
@@ -295,108 +254,3 @@ def _filled_columns(x: Floats, weights: Floats) -> tuple[Floats, Floats]:
         mean = np.einsum("cn,cn->c", shares, points)
         points[missing] = np.broadcast_to(mean[:, None], points.shape)[missing]
     return points, shares
-
-
-VALUES_AT_ONCE = 2**16
-"""Number of values whose features are computed by one call of a program."""
-
-
-@functools.partial(jitted, static=("kernel", "name"))
-def _kernel_features(x: Array, *, kernel: Callable[[Array], Array], name: str) -> Array:
-    return encode(kernel, x, None, name)[1]
-
-
-@dataclasses.dataclass(frozen=True)
-class KernelFeatures(ColumnFunctions):
-    """The features of a callable kernel of the columns."""
-
-    kernel: Callable[[Array], Array]
-    name: str
-
-    @property
-    def count(self) -> int:
-        """The number of features of a column."""
-        return width_of(self.kernel, self.name)
-
-    def take(self, columns: Integers) -> KernelFeatures:
-        """Select columns."""
-        if np.array_equal(columns, np.arange(self.shape[1])):
-            return self
-        return dataclasses.replace(self, x=self.x[:, columns])
-
-    @functools.cached_property
-    def fill_values(self) -> Floats:
-        """A value ``(c,)`` of each column: a kernel need not be defined at 0."""
-        first = np.argmax(~np.isnan(self.x), axis=0)
-        return np.nan_to_num(self.x[first, np.arange(self.shape[1])])
-
-    def __call__(self, rows: slice) -> Floats:
-        """Return ``(1 + d, c, rows)``, 1 first; all 0 where a column is missing."""
-        x = self.x[rows].T
-        present = ~np.isnan(x)
-        values = np.where(present, x, self.fill_values[:, None]).ravel()
-        features = np.empty((1 + self.count, *x.shape), self.dtype)
-        features[0] = present
-        flat = features[1:].reshape(self.count, -1)
-        for start in range(0, len(values), VALUES_AT_ONCE):
-            part = values[start : start + VALUES_AT_ONCE]
-            size = 1 << max(7, (len(part) - 1).bit_length())  # so that there are few programs
-            padded = np.pad(part, (0, size - len(part)), mode="edge")
-            of_part = np.asarray(_kernel_features(padded, kernel=self.kernel, name=self.name))
-            flat[:, start : start + len(part)] = of_part[: len(part)].T
-        features[1:] *= present
-        return features
-
-
-@dataclasses.dataclass(frozen=True)
-class JoinedFunctions:
-    """Functions of the columns of two tables, one after the other; padded with 0 to one count."""
-
-    parts: tuple[RowFunctions, RowFunctions]
-
-    @property
-    def count(self) -> int:
-        """The number of functions of a column."""
-        return max(part.count for part in self.parts)
-
-    @property
-    def shape(self) -> tuple[int, int]:
-        """The numbers of rows and of columns."""
-        return self.parts[0].shape[0], sum(part.shape[1] for part in self.parts)
-
-    @property
-    def dtype(self) -> np.dtype:
-        """The dtype of the values."""
-        return self.parts[0].dtype
-
-    def take(self, columns: Integers) -> JoinedFunctions:
-        """Select columns, in rising order."""
-        first = self.parts[0].shape[1]
-        split = np.searchsorted(columns, first)
-        chosen = columns[:split], columns[split:] - first
-        one, other = (part.take(c) for part, c in zip(self.parts, chosen, strict=True))
-        return JoinedFunctions((one, other))
-
-    def __call__(self, rows: slice) -> Floats:
-        """Return ``(1 + d, c, rows)``, 1 first; all 0 where a column is missing."""
-        values = [part(rows) for part in self.parts if part.shape[1]]
-        size = 1 + self.count
-        padded = [np.pad(f, ((0, size - len(f)), (0, 0), (0, 0))) for f in values]
-        return padded[0] if len(padded) == 1 else np.concatenate(padded, axis=1)
-
-
-def features_of_kernels(
-    features: Features, kernels: Kernels, memory: int, measure: MeasuredBy
-) -> RowFunctions:
-    """Return the features of the kernels of all columns, which ``x`` has twice if these differ."""
-    x, weights = features.x, features.weights
-    sides = [(kernels.h, "h"), (kernels.k, "k")][: 1 + kernels.differ]
-    parts: list[RowFunctions] = []
-    for kernel, name in sides:
-        half = np.ascontiguousarray(x[:, : x.shape[1] // len(sides)])  # both halves are equal
-        if callable(kernel):
-            parts.append(KernelFeatures(half, kernel, name))
-        else:
-            beside = half[:, :0].T  # no function; None would keep the products of all columns
-            parts.append(fit_columns(half, weights, kernel, memory, measure, beside).functions)
-    return parts[0] if len(parts) == 1 else JoinedFunctions((parts[0], parts[1]))

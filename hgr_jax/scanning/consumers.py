@@ -10,28 +10,22 @@ are estimated in full at the end.
 from __future__ import annotations
 
 import dataclasses
-import hashlib
-import json
-import time
-from collections.abc import Iterator, Mapping, Sequence
-from pathlib import Path
+import functools
+from collections.abc import Iterator, Sequence
 from typing import Any
 
 import jax
-import jax.numpy as jnp
 import numpy as np
 
-from hgr_jax._archive import load_archive, save_archive
 from hgr_jax._arrays import Floats, Integers, chunks
 from hgr_jax._checks import as_host_weights, look_like_counts
 from hgr_jax._progress import progress_bar
 from hgr_jax.core.host.ranks import MOST_FUNCTIONS, RankedColumn, codes_of, ranked_columns, ranks
-from hgr_jax.core.kernels import encode
 from hgr_jax.inference.pvalue_histogram import PValueHistogram
 from hgr_jax.inference.rank_law import MIN_TABULATED_ROWS, ExactScreen
 from hgr_jax.scanning.features import as_features
 from hgr_jax.scanning.findings import FALSE_DISCOVERY_RATE
-from hgr_jax.scanning.memory import MemoryTable
+from hgr_jax.scanning.given import GivenColumns
 from hgr_jax.scanning.pairs import (
     PairSelection,
     selected,
@@ -39,42 +33,28 @@ from hgr_jax.scanning.pairs import (
     split_given,
 )
 from hgr_jax.scanning.request import (
-    CHECKPOINT_SECONDS,
     Request,
     Top,
-    damaged_checkpoint,
-    dtype_of_sums,
     position_of,
     positions_of,
 )
-from hgr_jax.scanning.residuals import GivenColumns
 from hgr_jax.scanning.result import Scan
-from hgr_jax.scanning.row_options import with_row_options
-from hgr_jax.scanning.run import Examined, as_scan, examine, scan_pairs
+from hgr_jax.scanning.run import Examined, Square, as_scan, examine, examine_square
 from hgr_jax.scanning.screen import RankScreen, as_float32
 from hgr_jax.scanning.size import check_size
-from hgr_jax.scanning.table import Table
-from hgr_jax.tables.columns import Columns, as_columns
-from hgr_jax.tables.faults import TableError
+from hgr_jax.scanning.squares import SquareTask, spread
+from hgr_jax.tables.columns import Columns
 
-SQUARE_SIDE = 512
+TESTED_SIDE = 512
 """Number of columns of a part; a square holds the pairs of two parts."""
 
 MIN_SCREENED_SHARE = 1 / 50
 """Smallest share of the pairs of a square for which it is screened: to examine a pair takes some 50
 times as long as to screen it."""
 
-FIRST_PAIRS_CHECKPOINT = "first_pairs.npz"
-
-KEPT_ARRAYS = ("scores", "log_p", "pairs")
-"""Arrays of `FirstPairs` in a checkpoint."""
-
-FINGERPRINT_VALUES = 2**10
-"""Number of values at which the kernels of a checkpoint are compared."""
-
 LIKE_COUNTS = (
-    "weights are whole numbers, some above 1: if they say how often a row occurred, take counts= in"
-    " their place"
+    "weights are whole numbers, some above 1: if they say how often a row occurred, repeat the rows"
+    " in their place"
 )
 """Note on weights that look like counts."""
 
@@ -96,58 +76,15 @@ def scan_columns(columns: Columns, request: Request, table: Any = None) -> Scan:
     check_size(columns, selection, request)
     if request.top is not None:
         return _scan_first(columns, request, selection, request.top)
-    given, positions = None, []
+    given = None
     if request.given is not None:
         positions = positions_of("given", request.given.columns, columns.names) or []
-    if positions:
-        columns, conditioning = split_given(columns, positions, selection.targets)
-        ranked = request.measure.of_ranks
-        features = as_features(conditioning, request.row_weights, ranked=ranked)
-        assert request.given is not None
-        given = GivenColumns(features, request.given.degree)
-    pairs = selection.listed(columns.used)
-    in_memory = MemoryTable(columns, request, pairs, given, positions)
-    return scan_pairs(in_memory)
-
-
-def scan_arrow(
-    table: Any, order: Sequence[str], request: Request, notes: Mapping[str, str]
-) -> Scan:
-    """Scan an Arrow table.
-
-    ``order`` has the names of all columns, including unusable columns; ``notes`` say how
-    columns and files were read.
-    """
-    if request.names is not None:
-        if len(request.names) != table.num_columns:
-            raise ValueError(
-                f"names must be {table.num_columns}, one for each column; got {len(request.names)}."
-            )
-        table, order = table.rename_columns(list(request.names)), list(request.names)
-    order = [name for name in order if name not in request.row_columns]
-    table, request = with_row_options(table, request)
-    categories = request.categories
-    left_out = {name: notes.get(name, "neither numbers nor text") for name in order}
-    left_out = {n: reason for n, reason in left_out.items() if n not in table.column_names}
-    read = as_columns(
-        table,
-        categories=categories.names,
-        integers_up_to=categories.integers_up_to,
-        missing_level=categories.missing_level,
-        notes={name: note for name, note in notes.items() if name not in left_out},
-    )
-    place_of = {name: place for place, name in enumerate(order)}
-    place = np.array([place_of[name] for name in read.names], np.intp)
-    columns = dataclasses.replace(
-        read,
-        names=tuple(order),
-        number_positions=place[read.number_positions],
-        category_positions=place[read.category_positions],
-        skipped=read.skipped | left_out,
-        frame=None,
-        labels=None,
-    )
-    return scan_columns(columns, request)
+        names = [columns.names[position] for position in positions]
+        if positions:
+            columns, conditioning = split_given(columns, positions, selection.targets)
+            features = as_features(conditioning, request.row_weights)
+            given = GivenColumns(features, request.given.degree, names)
+    return as_scan(examine(columns, request, selection.listed(columns.used), given))
 
 
 def _with_weights(columns: Columns, request: Request, table: Any) -> tuple[Columns, Request]:
@@ -181,35 +118,13 @@ def _with_weights(columns: Columns, request: Request, table: Any) -> tuple[Colum
 def _scan_first(columns: Columns, request: Request, selection: PairSelection, top: Top) -> Scan:
     """Test all pairs of a table square by square, and scan the first pairs."""
     search = _Search(columns, request, selection, top)
-    search.run(request.execution.checkpoint_file(FIRST_PAIRS_CHECKPOINT))
+    search.run()
     best, histogram = search.best, search.histogram
     part, pairs = selected(columns, selection.in_order(best.pairs))
-    examined = examine(MemoryTable(part, request, pairs))
+    examined = examine(part, request, pairs)
     # Where float32 hardly tells a correlation from 1, the screen's p-value has no correct digit.
     histogram.recount(best.log_p, examined.tests.log_pvalue)
     return _scan_of_first(examined, top, histogram, (search.pairs, len(columns.used)))
-
-
-def scan_first_pairs(table: Table, top: Top) -> Scan:
-    """Estimate and test all pairs of a table at once, and return the scan of the first pairs."""
-    examined, columns = examine(table), table.columns
-    best, histogram = FirstPairs(top.count), PValueHistogram(table.request.fdr)
-    log_p, places = examined.tests.log_pvalue, np.arange(len(table.pairs))
-    histogram.add(log_p)
-    best.add(_sort_key(examined, log_p, top.by), log_p, places, places)
-    first, sizes = best.pairs[:, 0], (len(places), len(columns.used))
-    part, positions = selected(columns, table.positions[first])
-    table.take_pairs(part, table.request, positions)
-    notes = {n: note for n, note in examined.notes.items() if n in table.columns.names}
-    examined = dataclasses.replace(
-        examined,
-        values=examined.values.select(first),
-        of_ranks=examined.of_ranks.select(first),
-        rows=examined.rows[first],
-        tests=examined.tests.select(first),
-        notes=notes,
-    )
-    return _scan_of_first(examined, top, histogram, sizes)
 
 
 def _scan_of_first(
@@ -241,8 +156,9 @@ class _Search:
     ) -> None:
         self.columns, self.selection, self.top = columns, selection, top
         self.shown = request.execution.progress
-        execution = dataclasses.replace(request.execution, progress=False)
-        self.request = dataclasses.replace(request, execution=execution, errors=False)
+        self.executor = request.execution.executor
+        execution = dataclasses.replace(request.execution, progress=False, executor=None)
+        self.request = dataclasses.replace(request, execution=execution)
         self.histogram, self.best = PValueHistogram(request.fdr), FirstPairs(top.count)
         kinds = _screened(columns, request)
         screened = np.concatenate([positions for positions, _ in kinds])
@@ -257,9 +173,10 @@ class _Search:
         self.of_ranks = range(len(more) + len(two)) if more else range(0)
         self.of_two = range(len(more), len(more) + len(two) + len(rare))
         # The side of a small square is a multiple of 64, so that tables share compiled programs.
-        side = min(SQUARE_SIDE, -(-sum(map(len, more + two)) // 64) * 64)
+        side = min(TESTED_SIDE, -(-sum(map(len, more + two)) // 64) * 64)
         self.least_screened = MIN_SCREENED_SHARE * side**2
         self.screen = RankScreen([*more, *two], side) if more else None
+        self.laws = None if self.screen is None else jax.device_get(self.screen.laws)
         self.exact = ExactScreen([[column.codes for column in part] for part in [*two, *rare]])
         squares = [(i, j) for i in range(len(self.parts)) for j in range(i, len(self.parts))]
         counts = [self._count(*square) for square in squares]
@@ -267,31 +184,67 @@ class _Search:
         self.counts = [count for count in counts if count]
         self.pairs = sum(counts)
 
-    def run(self, path: Path | None) -> None:
-        """Test all squares, after the squares in the checkpoint ``path`` of an earlier run."""
-        fingerprint = self._fingerprint() if path is not None else ""
-        done = self._resumed(path, fingerprint)
-        saved = time.monotonic()
-        with progress_bar(
-            self.shown, self.pairs, unit="pair", label="pairs", leave=False
-        ) as advance:
-            advance(sum(self.counts[:done]))
-            for log_p, square in self._tested(done):
-                self._keep(log_p, *square)
-                advance(self.counts[done])
-                done += 1
-                if path is not None and time.monotonic() - saved > CHECKPOINT_SECONDS:
-                    self._save(path, done, fingerprint)
-                    saved = time.monotonic()
-        if path is not None:
-            self._save(path, done, fingerprint)
+    def run(self) -> None:
+        """Test all squares."""
+        bar = progress_bar(self.shown, self.pairs, unit="pair", label="pairs", leave=False)
+        with bar as advance:
+            for place, (log_p, found) in enumerate(self._scored()):
+                self._keep(log_p, found, *self.squares[place])
+                advance(self.counts[place])
 
-    def _tested(self, done: int) -> Iterator[tuple[Floats | None, tuple[int, int]]]:
-        """Yield the squares after ``done``, with log p-values ``(s, s)``, None if not screened."""
+    def _scored(self) -> Iterator[tuple[Floats | None, Square | None]]:
+        """Yield log p-values ``(s, s)`` of each square, if it is screened, and its estimates."""
+        if self.executor is not None:
+            yield from spread(self.executor, map(self._task, range(len(self.squares))))
+            return
+        for log_p, square in self._tested():
+            estimate = self._estimation(square, screened=log_p is not None)
+            yield log_p, None if estimate is None else estimate()
+
+    def _task(self, place: int) -> SquareTask:
+        """Return what computes a square where an executor has its workers."""
+        square = left, right = self.squares[place]
+        test: SquareTask | None = None
+        if self._is_exact(square):
+            first = self.of_two.start
+            codes = [self.exact.parts[part - first] for part in (left, right)]
+            test = functools.partial(_exact_log_pvalues, *codes, same=left == right)
+        elif self.screen is not None and self._is_screened(place):
+            parts = [self.screen.parts[part] for part in dict.fromkeys(square)]
+            test = functools.partial(_screened_log_pvalues, parts, self.screen.side, self.laws)
+        return functools.partial(
+            _score_square, test, self._estimation(square, screened=test is not None)
+        )
+
+    def _estimation(self, square: tuple[int, int], *, screened: bool) -> SquareTask | None:
+        """Return what estimates the pairs of a square; None where p-values are enough."""
+        if screened and self.top.by == "pvalue":
+            return None
+        request = dataclasses.replace(self.request, test=None) if screened else self.request
+        part, pairs = selected(self.columns, self.selection.in_order(self._pairs_of(*square)))
+        return functools.partial(examine_square, part, pairs, request, None)
+
+    def _pairs_of(self, left: int, right: int) -> Integers:
+        """Return the requested pairs ``(N, 2)`` of a square."""
+        first, second = self.parts[left][:, None], self.parts[right][None, :]
+        is_requested = self.selection.contains(first, second)
+        i, j = np.nonzero(np.triu(is_requested) if left == right else is_requested)
+        return np.stack([self.parts[left][i], self.parts[right][j]], axis=1)
+
+    def _is_exact(self, square: tuple[int, int]) -> bool:
+        return all(part in self.of_two for part in square)
+
+    def _is_screened(self, place: int) -> bool:
+        square = self.squares[place]
+        of_ranks = all(part in self.of_ranks for part in square)
+        enough = self.counts[place] >= self.least_screened
+        return of_ranks and not self._is_exact(square) and enough
+
+    def _tested(self) -> Iterator[tuple[Floats | None, tuple[int, int]]]:
+        """Yield the squares, with log p-values ``(s, s)``, None if not screened."""
         next_products: Any = None
-        for place in range(done, len(self.squares)):
-            square = self.squares[place]
-            if all(part in self.of_two for part in square):
+        for place, square in enumerate(self.squares):
+            if self._is_exact(square):
                 yield self.exact.log_pvalues(*(part - self.of_two.start for part in square)), square
                 continue
             products = self._start(place) if next_products is None else next_products
@@ -304,33 +257,32 @@ class _Search:
 
     def _start(self, place: int) -> Any:
         """Start the products of a square that is tested by ranks; None for any other square."""
-        if self.screen is None or place >= len(self.squares):
+        if self.screen is None or place >= len(self.squares) or not self._is_screened(place):
             return None
-        square = self.squares[place]
-        of_ranks = all(part in self.of_ranks for part in square)
-        of_two = all(part in self.of_two for part in square)
-        enough = self.counts[place] >= self.least_screened
-        return self.screen.start(*square) if of_ranks and not of_two and enough else None
+        return self.screen.start(*self.squares[place])
 
-    def _keep(self, log_p: Floats | None, left: int, right: int) -> None:
+    def _keep(self, log_p: Floats | None, found: Square | None, left: int, right: int) -> None:
         """Count the p-values of a square, and keep its pairs that are among the first so far."""
         first, second = self.parts[left][:, None], self.parts[right][None, :]
-        is_requested = self.selection.contains(first, second)
         if log_p is not None:
+            is_requested = self.selection.contains(first, second)
             log_p = log_p if is_requested.all() else np.where(is_requested, log_p, np.nan)
             self.histogram.add(log_p.ravel())
-            if self.top.by == "pvalue":
-                self.best.add(log_p, log_p, first, second)
-                return
-        i, j = np.nonzero(np.triu(is_requested) if left == right else is_requested)
-        pairs = np.stack([self.parts[left][i], self.parts[right][j]], axis=1)
-        request = self.request if log_p is None else dataclasses.replace(self.request, test=None)
-        part, of_part = selected(self.columns, self.selection.in_order(pairs))
-        examined = examine(MemoryTable(part, request, of_part))
-        logs = examined.tests.log_pvalue if log_p is None else log_p[i, j]
+        if found is None:
+            assert log_p is not None
+            self.best.add(log_p, log_p, first, second)
+            return
+        pairs = self._pairs_of(left, right)
         if log_p is None:
+            logs = found.tests.log_pvalue
             self.histogram.add(logs)
-        self.best.add(_sort_key(examined, logs, self.top.by), logs, *pairs.T)
+        else:
+            rows, columns = (
+                np.searchsorted(self.parts[part], side)
+                for part, side in zip((left, right), pairs.T, strict=True)
+            )
+            logs = log_p[rows, columns]
+        self.best.add(_sort_key(found, logs, self.top.by), logs, *pairs.T)
 
     def _count(self, left: int, right: int) -> int:
         is_requested = self.selection.contains(
@@ -338,51 +290,21 @@ class _Search:
         )
         return int(is_requested.sum()) // (2 if left == right else 1)
 
-    def _fingerprint(self) -> str:
-        """Return a digest of the table and the options, by which a checkpoint is recognised."""
-        request, x = self.request, np.asarray(self.columns.numbers)
-        kernels = request.measure.kernels
-        prints = [_kernel_fingerprint(each, x) for each in (kernels.h, kernels.k)]
-        key = None
-        if request.test is not None and request.test.key is not None:
-            key = jax.random.key_data(request.test.key).tolist()
-        options = request.settings(self.columns.rows, str(dtype_of_sums()))
-        selection, top = dataclasses.astuple(self.selection), dataclasses.astuple(self.top)
-        words = [options, prints, key, SQUARE_SIDE, selection, top, self.columns.names]
-        digest = hashlib.sha256(json.dumps(words, default=str).encode())
-        codes = (category.codes for category in self.columns.categories)
-        for array in [x, request.row_weights, *codes]:
-            digest.update(b"" if array is None else np.ascontiguousarray(array).tobytes())
-        return digest.hexdigest()
 
-    def _resumed(self, path: Path | None, fingerprint: str) -> int:
-        if path is None or not path.exists():
-            return 0
-        try:
-            settings, arrays = load_archive(path, "checkpoint of a scan")
-        except ValueError as error:
-            raise damaged_checkpoint(path, error) from error
-        if settings.get("fingerprint") != fingerprint:
-            raise TableError(
-                f"{path.parent} holds the checkpoint of another scan (another table, or other"
-                " options): remove it, or name another folder"
-            )
-        try:
-            counts = self.histogram.counts.copy()
-            counts[arrays["bins"]] = arrays["counts"]
-            best = FirstPairs(self.best.size, *(arrays[name] for name in KEPT_ARRAYS))
-            best.check(len(self.columns.names))
-            self.histogram.counts, self.best = counts, best
-            return int(settings["done"])
-        except (ValueError, TypeError, LookupError) as error:
-            raise damaged_checkpoint(path, error) from error
+def _score_square(
+    test: SquareTask | None, estimate: SquareTask | None
+) -> tuple[Floats | None, Square | None]:
+    """Test and estimate the pairs of a square."""
+    return None if test is None else test(), None if estimate is None else estimate()
 
-    def _save(self, path: Path, done: int, fingerprint: str) -> None:
-        bins = np.flatnonzero(self.histogram.counts)
-        arrays = {name: getattr(self.best, name) for name in KEPT_ARRAYS}
-        arrays |= {"bins": bins, "counts": self.histogram.counts[bins]}
-        settings = {"fingerprint": fingerprint, "done": done}
-        save_archive(path, "checkpoint of a scan", settings, arrays)
+
+def _exact_log_pvalues(f: Sequence[Integers], g: Sequence[Integers], *, same: bool) -> Floats:
+    return ExactScreen([f, g]).log_pvalues(0, 0 if same else 1)
+
+
+def _screened_log_pvalues(parts: Sequence[Sequence[RankedColumn]], side: int, laws: Any) -> Floats:
+    screen, right = RankScreen(parts, side, laws), len(parts) - 1
+    return screen.log_pvalues(0, right, screen.start(0, right))
 
 
 def _screened(columns: Columns, request: Request) -> list[tuple[Integers, list[RankedColumn]]]:
@@ -396,8 +318,8 @@ def _screened(columns: Columns, request: Request) -> list[tuple[Integers, list[R
     kinds: list[tuple[list[int], list[RankedColumn]]] = [([], []) for _ in range(3)]
     kernels = request.measure.kernels
     of_test = request.test is not None and request.test.kind == "auto"
-    of_test &= request.measure.name in ("hgr", "kb", "rank_kb")
-    of_test &= kernels.plain and kernels.largest <= MOST_FUNCTIONS
+    of_test &= request.measure.name in ("hgr", "kb")
+    of_test &= kernels.largest <= MOST_FUNCTIONS
     if of_test and request.row_weights is None and columns.rows >= MIN_TABULATED_ROWS:
         x = np.asarray(columns.numbers)
         whole = np.flatnonzero(~np.isnan(x).any(axis=0))
@@ -418,19 +340,10 @@ def _in_parts(positions: Integers, targets: list[int] | None) -> list[Integers]:
     """Return the places of columns in parts; those of targets are in parts of their own."""
     is_target = np.isin(positions, [] if targets is None else targets)
     kinds = (np.flatnonzero(each) for each in (is_target, ~is_target))
-    return [part for places in kinds for part in chunks(places, SQUARE_SIDE)]
+    return [part for places in kinds for part in chunks(places, TESTED_SIDE)]
 
 
-def _kernel_fingerprint(kernel: Any, x: Floats) -> Any:
-    """Return the degree of a kernel, or the values of a function at some of the data."""
-    if not callable(kernel):
-        return kernel
-    values = x[: -(-FINGERPRINT_VALUES // max(x.shape[1], 1))].ravel()
-    values = values[np.isfinite(values)][:FINGERPRINT_VALUES]
-    return np.asarray(encode(kernel, jnp.asarray(values), None, "of this scan")[1]).tolist()
-
-
-def _sort_key(examined: Examined, log_p: Floats, by: str) -> Floats:
+def _sort_key(examined: Square, log_p: Floats, by: str) -> Floats:
     """Return keys ``(N,)``, smallest for the first pairs; NaN for pairs without a value."""
     value = examined.values.value
     if by == "pvalue":
@@ -451,16 +364,6 @@ class FirstPairs:
     scores: Floats = dataclasses.field(default_factory=lambda: np.zeros(0))
     log_p: Floats = dataclasses.field(default_factory=lambda: np.zeros(0))
     pairs: Integers = dataclasses.field(default_factory=lambda: np.zeros((0, 2), np.intp))
-
-    def check(self, columns: int) -> None:
-        """Raise a ValueError unless the arrays fit together, and are of so many columns."""
-        rows = len(self.scores)
-        shapes = [array.shape for array in (self.scores, self.log_p, self.pairs)]
-        kinds = "".join(array.dtype.kind for array in (self.scores, self.log_p, self.pairs))
-        if shapes != [(rows,), (rows,), (rows, 2)] or kinds != "ffi":
-            raise ValueError(f"pairs of shapes {shapes}")
-        if not ((self.pairs >= 0) & (self.pairs < columns)).all():
-            raise ValueError("pairs of columns that the table does not have")
 
     @property
     def worst_kept(self) -> float:

@@ -8,7 +8,7 @@ other, by one row for each group.
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 
 import numpy as np
 from numpy.typing import NDArray
@@ -25,8 +25,8 @@ from hgr_jax.inference.dependent_rows import (
     shift_test,
 )
 from hgr_jax.inference.permutation import host_generator
+from hgr_jax.scanning.memory import MemoryTable
 from hgr_jax.scanning.request import Test
-from hgr_jax.scanning.table import Table
 from hgr_jax.tables.columns import Columns
 
 
@@ -42,23 +42,6 @@ def of_groups(columns: Columns, design: RowDesign) -> Columns:
     return dataclasses.replace(columns, numbers=whole, categories=tuple(categories), dates={})
 
 
-def with_later(columns: Columns, design: RowDesign, lag: int) -> Columns:
-    """Return the columns, and after them the same columns ``lag`` rows later."""
-    numbers, count = np.asarray(columns.numbers), len(columns.names)
-    categories = [
-        dataclasses.replace(category, codes=design.later(category.codes, lag, -1))
-        for category in columns.categories
-    ]
-    return dataclasses.replace(
-        columns,
-        names=columns.names * 2,
-        numbers=np.concatenate([numbers, design.later(numbers, lag, np.nan)], axis=1),
-        number_positions=np.r_[columns.number_positions, count + columns.number_positions],
-        categories=(*columns.categories, *categories),
-        category_positions=np.r_[columns.category_positions, count + columns.category_positions],
-    )
-
-
 def _most_frequent(codes: Integers) -> int:
     present = codes[codes >= 0]
     return int(np.argmax(np.bincount(present))) if len(present) else -1
@@ -69,16 +52,12 @@ class DesignTests:
 
     Attributes:
       between: mask ``(N,)`` of the pairs with a column that is constant in each group.
-      pvalue, source, lag: ``(N,)``, of the pairs that were tested.
+      pvalue, source: ``(N,)``, of the pairs that were tested.
     """
 
-    def __init__(self, table: Table, design: RowDesign, test: Test) -> None:
+    def __init__(self, table: MemoryTable, design: RowDesign, test: Test) -> None:
         self.features, self.design, self.options = table.features, design, test
         self.pairs, self.memory = table.pairs, table.memory
-        places = zip(table.pairs.ravel().tolist(), table.positions.ravel().tolist(), strict=True)
-        self.names = {column: table.columns.names[position] for column, position in places}
-        self.lags = table.request.lags or (0,)
-        self.lag = np.zeros(len(self.pairs), np.intp)
         self.pvalue = np.full(len(self.pairs), np.nan)
         self.source = np.full(len(self.pairs), "", object)
         self.between = np.zeros(len(self.pairs), bool)
@@ -86,11 +65,9 @@ class DesignTests:
             constant = {c: design.is_constant(self._values(c)) for c in np.unique(self.pairs)}
             self.between[:] = [constant[i] or constant[j] for i, j in self.pairs.tolist()]
 
-    def test(self, chosen: NDArray[np.bool_], progress: Callable[[int], None]) -> None:
+    def test(self, chosen: NDArray[np.bool_]) -> None:
         """Set the p-values of the chosen pairs that are not `between`."""
         places = np.flatnonzero(chosen & ~self.between)
-        if any(self.lags) and not self.design.is_series:
-            self._refuse_gaps(np.unique(self.pairs[places]))
         if self.design.is_series:
             series: dict[int, SeriesFunctions] = {}
             bytes_of_one = 8 * MOST_FUNCTIONS * len(self.design.rows)
@@ -101,21 +78,19 @@ class DesignTests:
                 for column in pair:
                     if column not in series:
                         series[column] = self._series(column)
-                test = shift_test(series[pair[0]], series[pair[1]], self.lags)
+                test = shift_test(series[pair[0]], series[pair[1]])
                 self._set(np.array([place]), [test])
-                progress(1)
             return
         generator = host_generator(self.options.key)
         patterns = np.sort(self.features.patterns.index[self.pairs[places]], axis=1)
         keys = patterns[:, 0] * (1 + patterns.max(initial=0)) + patterns[:, 1]
         for _, part in groups(keys):
             present = self.features.patterns.present[:, patterns[part[0]]]
-            self._test_pattern(places[part], np.asarray(present.all(axis=1)), generator, progress)
+            self._test_pattern(places[part], np.asarray(present.all(axis=1)), generator)
 
     def _set(self, places: Integers, tests: Sequence[DesignTest]) -> None:
         source = "shifts" if self.design.ordered else "within"
         self.pvalue[places] = [test.pvalue for test in tests]
-        self.lag[places] = [test.lag for test in tests]
         self.source[places] = ["tail" if test.is_tail else source for test in tests]
 
     def slow_columns(self) -> list[int]:
@@ -125,22 +100,11 @@ class DesignTests:
         numbers = np.unique(self.pairs[self.pairs < self.features.n_numeric]).tolist()
         return [column for column in numbers if self.design.is_slow(self._values(column))]
 
-    def _refuse_gaps(self, columns: Integers) -> None:
-        """Refuse missing values, which would move the rows of a series in a group."""
-        for column in columns:
-            if not self.features.present(int(column)).all():
-                raise ValueError(
-                    "lags within groups are of columns without missing values, and column"
-                    f" {self.names[int(column)]!r} has some: leave out lags or groups, or"
-                    " drop the rows with missing values."
-                )
-
     def _test_pattern(
         self,
         places: Integers,
         present: NDArray[np.bool_],
         generator: np.random.Generator,
-        progress: Callable[[int], None],
     ) -> None:
         """Test pairs of columns that share the same rows, the ``present`` ones."""
         design = self.design.restricted(present)
@@ -159,11 +123,9 @@ class DesignTests:
                 design,
                 draws=self.options.permutations,
                 generator=generator,
-                lags=self.lags,
                 levels=[(is_level(c), is_level(moved)) for c in others],
             )
             self._set(places[part], tests)
-            progress(len(part))
 
     def _series(self, column: int) -> SeriesFunctions:
         """Return a column as a series, on the rows where it is present."""
@@ -177,13 +139,13 @@ class DesignTests:
 
     def _values(self, column: int) -> Floats:
         """Return a column ``(n,)``, NaN where missing."""
-        values = np.asarray(self.features.exact_values(column), np.float64)
+        values = np.asarray(self.features.values(column), np.float64)
         return np.where(values < 0, np.nan, values) if self._is_level(column) else values
 
     def _functions(self, column: int, rows: Integers) -> Floats:
         """Return orthonormal functions ``(d, m)`` of ranks, or of levels, on some rows."""
         features = self.features
-        values = features.exact_values(column)[rows]
+        values = features.values(column)[rows]
         if not self._is_level(column):
             return RankedColumn.of_values(np.asarray(values, np.float64)).functions()
         shares = np.full(len(rows), 1 / max(len(rows), 1))

@@ -6,19 +6,18 @@ import dataclasses
 import functools
 from typing import Any, Protocol
 
-import jax.numpy as jnp
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from hgr_jax._arrays import Floats, Integers
 from hgr_jax.core.host.polynomials import Polynomials
 from hgr_jax.core.host.ranks import ranks
-from hgr_jax.core.kernels import Indicators, encode
+from hgr_jax.core.kernels import Indicators
 from hgr_jax.core.ranks import OF_BOTH, rank_functions
 from hgr_jax.tables.columns import Columns
 
-RANK_DEGREE = 5
-"""Degree of the polynomials of ranks where the kernel of the values is callable."""
+SINGLE_ROWS = 2**16
+"""Number of rows beyond which ranks are in single precision."""
 
 
 @dataclasses.dataclass(frozen=True)
@@ -26,12 +25,11 @@ class Features:
     """Columns of a table as numeric arrays: numbers first, then categories.
 
     Attributes:
-      x: ``(n, p)``, floating, NaN where missing.
+      x: ``(n, p)``, NaN where missing.
       codes: ``(n, q)``, levels of the categories, -1 where missing.
       levels: ``(q,)``, number of levels of each category.
       weights: ``(n,)`` non-negative, or None.
       conditioning: ``(1 + r, n)``, 1 and orthonormal functions of the given columns, or None.
-      float64_values: ``(n, p)``, the numbers in double precision if ``x`` is float32; or None.
     """
 
     x: Floats
@@ -39,7 +37,6 @@ class Features:
     levels: tuple[int, ...]
     weights: Floats | None
     conditioning: NDArray[np.float64] | None = None
-    float64_values: NDArray[np.float64] | None = None
 
     @property
     def rows(self) -> int:
@@ -56,21 +53,10 @@ class Features:
         """The number of numeric columns."""
         return self.x.shape[1]
 
-    @property
-    def has_float64(self) -> bool:
-        """Whether the numbers are available in double precision."""
-        return self.float64_values is not None or self.x.dtype == np.float64
-
     def values(self, column: int) -> NDArray[Any]:
         """Return a column ``(n,)``: numbers, NaN where missing, or levels, -1 where missing."""
         number = column < self.n_numeric
         return self.x[:, column] if number else self.codes[:, column - self.n_numeric]
-
-    def exact_values(self, column: int) -> NDArray[Any]:
-        """Return a column as `values` does, in double precision if available."""
-        if column >= self.n_numeric or self.float64_values is None:
-            return self.values(column)
-        return self.float64_values[:, column]
 
     def present(self, column: int) -> NDArray[np.bool_]:
         """Return the rows ``(n,)`` where a column is present."""
@@ -79,10 +65,11 @@ class Features:
 
     def ranked(self) -> Features:
         """Replace numbers by their ranks."""
-        # Beside a far outlier, values that differ may be equal in the dtype of ``x``.
-        rank = ranks(self.x if self.float64_values is None else self.float64_values)
-        x = rank.astype(self.x.dtype, copy=False)
-        return dataclasses.replace(self, x=x, float64_values=None)
+        rank = ranks(self.x)
+        # Products of many rows are taken in single precision, which takes half the memory.
+        return dataclasses.replace(
+            self, x=rank.astype(np.float32) if self.rows > SINGLE_ROWS else rank
+        )
 
     def level_count(self, column: int) -> int | None:
         """Return the number of levels of a category; None for a number."""
@@ -95,41 +82,21 @@ class Features:
         return Indicators(self.levels[column - self.n_numeric])
 
 
-def as_features(
-    columns: Columns, weights: Any, *, ranked: bool = False, unscaled: bool = False
-) -> Features:
-    """Convert columns to JAX's dtype, shifted to 0 where that keeps digits.
-
-    Args:
-      columns: columns of a table in memory.
-      weights: ``(n,)`` or None.
-      ranked: whether numbers are replaced by their ranks.
-      unscaled: whether numbers are not shifted and scaled, as for kernels that are no polynomials.
-    """
-    x = columns.numbers
+def as_features(columns: Columns, weights: Any) -> Features:
+    """Return the columns of a table in memory in double precision; ``weights (n,)`` or None."""
+    x = np.asarray(columns.numbers, np.float64)
     dropped = None if weights is None or weights.all() else weights == 0
     if dropped is not None:
-        x = np.where(dropped[:, None], np.nan, np.asarray(x))
-    if ranked:
-        x = ranks(np.asarray(x))
-    dtype = x.dtype if x.dtype == np.float32 else jnp.result_type(float)
-    in_float64 = np.asarray(x) if x.dtype == np.float64 and dtype == jnp.float32 else None
-    if x.size and not unscaled:
-        x = within_range(x)
-        if in_float64 is not None:
-            # float32 has too few digits for values far from 0; no affine map changes a correlation.
-            x = x - np.nanmean(x, axis=0)
-            x = within_range(x, least=0)
+        x = np.where(dropped[:, None], np.nan, x)
     codes = [category.codes for category in columns.categories]
     whole = np.stack(codes, axis=1) if codes else np.zeros((columns.rows, 0), np.int32)
     if dropped is not None:
         whole = np.where(dropped[:, None], -1, whole)
     return Features(
-        x=np.ascontiguousarray(x, dtype),
+        x=np.ascontiguousarray(x),
         codes=np.asarray(whole, np.int32),
         levels=tuple(len(category.levels) for category in columns.categories),
-        weights=None if weights is None else np.asarray(weights, dtype),
-        float64_values=in_float64,
+        weights=None if weights is None else np.asarray(weights, np.float64),
     )
 
 
@@ -146,56 +113,35 @@ def within_range(x: ArrayLike, *, least: int = 30) -> Any:
 
 @dataclasses.dataclass(frozen=True)
 class Kernels:
-    """Kernels of the first and of the second column of a pair.
+    """Functions of the first and of the second column of a pair.
 
     Attributes:
-      h, k: degrees, or callables as in `hgr_jax.kb`.
-      single: whether one side is linear, as in HGR-SK.
+      h, k: degrees.
       ranked: whether the functions are `rank_functions`, and values are HGR; h and k are then
         those of the statistic of a test.
     """
 
-    h: Any
-    k: Any
-    single: bool = False
+    h: int
+    k: int
     ranked: bool = False
 
     @property
-    def plain(self) -> bool:
-        """Whether both are degrees."""
-        return not (callable(self.h) or callable(self.k))
-
-    @property
-    def differ(self) -> bool:
-        """Whether the sides have different functions, not only different degrees."""
-        return not self.plain and self.h != self.k
-
-    @functools.cached_property
     def largest(self) -> int:
         """The largest number of functions of a side."""
-        widest = max(width_of(self.h, "h"), width_of(self.k, "k"))
+        widest = max(self.h, self.k)
         return max(widest, OF_BOTH) if self.ranked else widest
 
     def of_ranks(self) -> Kernels:
-        """Return kernels of ranks: the same degrees, or `RANK_DEGREE` for callables."""
-        if self.plain:
-            return dataclasses.replace(self, ranked=False)
-        h, k = (RANK_DEGREE if callable(x) else x for x in (self.h, self.k))
-        return Kernels(h, k)
+        """Return polynomials of ranks, of the same degrees."""
+        return dataclasses.replace(self, ranked=False)
 
     def of_rank_functions(self) -> Kernels:
         """Return functions of ranks, as many as `of_ranks` has degrees."""
-        return dataclasses.replace(self.of_ranks(), single=False, ranked=True)
+        return dataclasses.replace(self, ranked=True)
 
     def of_values(self) -> Kernels:
-        """Return kernels of the values: lines beside functions of ranks."""
+        """Return functions of the values: lines beside functions of ranks."""
         return Kernels(1, 1) if self.ranked else self
-
-
-@functools.lru_cache(maxsize=64)
-def width_of(kernel: Any, name: str) -> int:
-    """Return the number of functions of the kernel called ``name``."""
-    return int(encode(kernel, jnp.zeros(1), None, name)[1].shape[1]) if callable(kernel) else kernel
 
 
 @dataclasses.dataclass(frozen=True)
@@ -212,8 +158,6 @@ class Estimates:
       rows: number of rows where both are present.
       pivot: smallest pivot of the whitening of the columns' features on the pair's rows: 1 where
         these represent the column's rows, near 0 where they do not.
-      error: standard error, NaN if not requested.
-      unresolved: whether the sums of a pair are ill conditioned, and its rows cannot be read.
       at_edge: whether more functions of ranks than the sums have may matter.
     """
 
@@ -224,19 +168,15 @@ class Estimates:
     degrees: Integers
     rows: Integers
     pivot: Floats
-    error: Floats
-    unresolved: NDArray[np.bool_]
     at_edge: NDArray[np.bool_]
 
     @staticmethod
     def none(count: int) -> Estimates:
         """Return estimates of ``count`` pairs without any value."""
-        value, statistic, pearson, linear, error = np.full((5, count), np.nan)
+        value, statistic, pearson, linear = np.full((4, count), np.nan)
         degrees, rows = np.zeros((count, 2), np.intp), np.zeros(count, np.intp)
-        pivot, unresolved, at_edge = np.ones(count), *np.zeros((2, count), bool)
-        return Estimates(
-            value, statistic, pearson, linear, degrees, rows, pivot, error, unresolved, at_edge
-        )
+        pivot, at_edge = np.ones(count), np.zeros(count, bool)
+        return Estimates(value, statistic, pearson, linear, degrees, rows, pivot, at_edge)
 
     def put(self, places: Integers, others: Estimates) -> None:
         """Replace the estimates of the pairs at ``places``."""
@@ -289,7 +229,7 @@ class Patterns:
 class RowFunctions(Protocol):
     """The same number of functions of each of c columns, near-orthonormal where it is present.
 
-    Polynomials of values or ranks, kernels, and residuals are such functions.
+    Polynomials of values or ranks, and functions of ranks are such functions.
     """
 
     @property
@@ -381,3 +321,47 @@ class RankFunctions(ColumnFunctions):
             f[-1] = rank
         f[1:] *= present
         return f
+
+
+@dataclasses.dataclass(frozen=True)
+class MappedFunctions:
+    """Functions of columns, made orthonormal by a map for each column.
+
+    Attributes:
+      functions: functions of the columns.
+      maps: ``(c, d, d)``, applied to the functions.
+      shares: ``(c, d, 1)``, constants that are subtracted.
+    """
+
+    functions: RowFunctions
+    maps: Floats
+    shares: Floats
+
+    @property
+    def count(self) -> int:
+        """The number of functions of a column."""
+        return self.functions.count
+
+    @property
+    def shape(self) -> tuple[int, int]:
+        """The numbers of rows and of columns."""
+        return self.functions.shape
+
+    @property
+    def dtype(self) -> np.dtype:
+        """The dtype of the values."""
+        return self.functions.dtype
+
+    def take(self, columns: Integers) -> MappedFunctions:
+        """Select columns."""
+        inner = self.functions.take(columns)
+        if inner is self.functions:
+            return self
+        return MappedFunctions(inner, self.maps[columns], self.shares[columns])
+
+    def __call__(self, rows: slice) -> Floats:
+        """Return ``(1 + d, c, rows)``, 1 first; all 0 where a column is missing."""
+        p = self.functions(rows)
+        mapped = np.matmul(self.maps, p[1:].swapaxes(0, 1)) - self.shares
+        p[1:] = mapped.swapaxes(0, 1) * (p[0] != 0)
+        return p

@@ -86,7 +86,6 @@ class Finding:
       remarks: what may make the dependence, those that explain it first.
       also: near copies of a, and of b, whose pairs are this finding too.
       details: transformations of ranks, and the influence of rows.
-      lag: of series, by how many rows b follows a; 0 in a scan without lags.
     """
 
     a: str
@@ -100,7 +99,6 @@ class Finding:
     remarks: tuple[Remark, ...] = ()
     also: tuple[tuple[str, ...], tuple[str, ...]] = ((), ())
     details: PairDetails | None = dataclasses.field(default=None, repr=False, compare=False)
-    lag: int = 0
 
     @property
     def explained(self) -> bool:
@@ -109,8 +107,8 @@ class Finding:
 
     @property
     def remark(self) -> str:
-        """The lag, all remarks, and the near copies, as one text."""
-        texts = [lag_in_words(self.a, self.b, self.lag)] if self.lag else []
+        """All remarks, and the near copies, as one text."""
+        texts: list[str] = []
         texts += [remark.text for remark in self.remarks]
         for name, others in zip((self.a, self.b), self.also, strict=True):
             if others:
@@ -251,14 +249,6 @@ def finding_cells(finding: Finding, longest: int) -> tuple[str, ...]:
     )
 
 
-def lag_in_words(a: str, b: str, lag: int) -> str:
-    """Return which column follows the other, by how many rows; nothing at lag 0."""
-    if lag == 0:
-        return ""
-    first, second = (a, b) if lag > 0 else (b, a)
-    return f"{second} follows {first} by {counted(abs(lag), 'row')}"
-
-
 def _without_nan(value: Any) -> Any:
     if dataclasses.is_dataclass(value):
         fields = [field.name for field in dataclasses.fields(value) if field.name != "details"]
@@ -280,8 +270,6 @@ def groups_of(
     one in ``rows``.
     """
     pairs = scan._rows
-    if pairs.lag is not None:  # a later copy of a column is a finding
-        pairs = pairs.take(pairs.lag == 0)
     monotone = monotone_of(pairs)
     near: dict[int, list[tuple[int, int]]] = {}
     for row in np.flatnonzero((monotone >= least) | (hgr_of(pairs) >= ALMOST_ONE)).tolist():
@@ -377,8 +365,6 @@ def law_in_words(settings: Mapping[str, Any]) -> str:
     if order:
         law = "by circular shifts" + ("" if order is True else f" in the order of {order}")
         law += f" within groups{of_groups}" if groups else ""
-        lags = settings.get("lags") or ()
-        law += f", the largest of {len(lags)} lags" if len(lags) > 1 else ""
     else:
         law = f"by orders of the rows within groups{of_groups}, or of whole groups"
     return f"{law} (p below {settings['smallest_pvalue']:.2g}: by their normal tail)"
@@ -529,7 +515,7 @@ class _Lists:
                 f"{value:g} is far from all other values of {first_names(texts, 40)}: if it stands"
                 f" for a missing value, --na {value:g} says so"
             )
-        yield from missing_remarks(self.finder.numbers, self.finder.codes)
+        yield from missing_remarks(self.scan.data, self.finder.numbers, self.finder.codes)
 
     def is_not_monotone(self, finding: Finding) -> bool:
         """Return whether |Spearman| is below an interval for HGR, at a level for all pairs."""
@@ -587,7 +573,6 @@ class _Lists:
             remarks=tuple(remarks),
             also=(also[0], also[1]),
             details=None if examined is None else examined.details,
-            lag=0 if of_rows.lag is None else int(of_rows.lag[place]),
         )
         self.examined[names] = finding
         return finding

@@ -43,8 +43,9 @@ from hgr_jax.core.ranks import LEAST_ROWS, OF_BOTH, debias
 from hgr_jax.inference.hgr_fits import HGRFit
 from hgr_jax.inference.independence import independence_test
 from hgr_jax.measures import kb_fit
+from hgr_jax.scanning.given import conditioning_on
 from hgr_jax.scanning.request import SOLVED
-from hgr_jax.scanning.residuals import conditioning_on
+from hgr_jax.tables.columns import Columns
 from hgr_jax.tables.levels import codes_of_labels
 
 FIT_TOLERANCE = 1e-3
@@ -96,16 +97,10 @@ def fit_of(scan: Any, a: str, b: str) -> KBFit | HGRFit:
     weights = scan._weights
     if not keep.all():  # weights of 0, not fewer rows, so that all pairs share a program
         weights = np.where(keep, 1.0 if weights is None else weights, 0.0)
-    choices = [kernels]
-    if scan._kernels.single and all(isinstance(kernel, int) for kernel in kernels):
-        choices = [(kernels[0], 1), (1, kernels[1])]
-    on_device = (jnp.asarray(first), jnp.asarray(second))
-    fits = [kb_fit(*on_device, *choice, weights=weights) for choice in choices]
-    best = max(fits, key=lambda fit: float(fit.correlation))
+    best = kb_fit(jnp.asarray(first), jnp.asarray(second), *kernels, weights=weights)
     scanned = scan._value("correlation", a, b)
-    of_all = scan.settings.get("sample_rows", scan.settings["rows"]) == scan.settings["rows"]
     differs = not abs(float(best.correlation) - scanned) <= FIT_TOLERANCE
-    if of_all and differs and np.isfinite(scanned):
+    if differs and np.isfinite(scanned):
         warnings.warn(
             f"the fit of {a!r} and {b!r} has correlation {float(best.correlation):.4f}, where"
             f" the scan found {scanned:.4f}: {best.alpha.dtype} has too few digits for the"
@@ -214,6 +209,11 @@ class Influence:
     shares: tuple[float, ...]
     dominates: bool
 
+    def in_table(self, columns: Columns) -> Influence:
+        """Return it with positions in the table of which ``columns`` may be a sample of rows."""
+        row, *rows = columns.positions_of([self.row, *self.rows])
+        return dataclasses.replace(self, row=row, rows=tuple(rows))
+
 
 @dataclasses.dataclass(frozen=True)
 class HostTransformation:
@@ -278,11 +278,9 @@ class PairDetails:
 def details_of(scan: Any, a: str, b: str) -> PairDetails | None:
     """Fit two columns of a `Scan` on the host; None where there is no correlation."""
     check_fitted(scan)
-    if not scan._kernels.plain:
-        raise ValueError("details and influence are of degrees; fit is of any kernels.")
     kernels = _kernels_of(scan, a, b)
     pair = HostPair.of(scan, (a, b), kernels, is_ranked=scan._kernels.ranked)
-    return pair.details(single=scan._kernels.single)
+    return pair.details()
 
 
 class HostPair:
@@ -404,7 +402,7 @@ class HostPair:
             return math.nan, math.nan
         return self.estimate.interval(pvalue, level)
 
-    def details(self, *, single: bool) -> PairDetails | None:
+    def details(self) -> PairDetails | None:
         """Return transformations and influence; None where there is no correlation."""
         if len(self.rows) < 2:
             return None
@@ -416,11 +414,7 @@ class HostPair:
         if self.conditioning is not None:
             (f, map_f), (g, map_g) = self._residuals(functions, np.arange(len(self.rows)))
             maps = map_f, map_g
-        linear = [
-            len(part) if isinstance(kernel, Indicators) else 1
-            for part, kernel in zip((f, g), self.kernels, strict=True)
-        ]
-        blocks = [(len(f), linear[1]), (linear[0], len(g))] if single else [(len(f), len(g))]
+        blocks = [(len(f), len(g))]
         m = (f * fitted.shares) @ g.T
         if self.is_ranked:
             blocks = [self.estimate.degrees]

@@ -36,8 +36,8 @@ from hgr_jax.inference.roys_root.law import (
     tail_corrections,
 )
 from hgr_jax.scanning.features import Estimates, Features
+from hgr_jax.scanning.memory import MemoryTable
 from hgr_jax.scanning.rank_tests import MIN_PIVOT
-from hgr_jax.scanning.table import Table
 
 MIN_PVALUE = 0.2
 """P-values of few values by Roy's law that are above this are taken, however few rows there are."""
@@ -94,7 +94,7 @@ class LevelTests:
     """
 
     def __init__(
-        self, table: Table, of_ranks: Estimates, rows: Floats, chosen: NDArray[np.bool_]
+        self, table: MemoryTable, of_ranks: Estimates, rows: Floats, chosen: NDArray[np.bool_]
     ) -> None:
         """Test the ``chosen`` pairs of a table, of effective ``rows``, by laws for many rows."""
         self.features, self.pairs = table.in_ranks, table.pairs[chosen]
@@ -109,7 +109,7 @@ class LevelTests:
         likely = log_p > np.log(MIN_PVALUE)
         close = log_errors(*moments, rows, found.statistic) <= MAX_LOG_ERROR
         few = values.prod(axis=0) <= MAX_TABLE_CELLS
-        at_hand = few & (self.features.rows == table.rows and self.features.weights is None)
+        at_hand = few & (self.features.weights is None)
         self.of_two = at_hand & (values == 2).all(axis=0)
         self.of_tables = at_hand & ~close & ~likely & ~self.of_two
         right = of_categories | close | np.isinf(log_p)

@@ -18,6 +18,7 @@ from hgr_jax._arrays import Floats, Integers
 from hgr_jax._texts import first_names
 from hgr_jax.core.host.linalg import memberships
 from hgr_jax.inference.rank_law import fisher_log_pvalues
+from hgr_jax.tables.columns import Columns
 
 MAX_COLUMNS, MAX_ROWS = 200, 1_000_000
 """Largest number of columns and of rows of a table that is looked at."""
@@ -37,7 +38,9 @@ MIN_HGR, MAX_PVALUE = 0.2, 0.01
 MAX_REMARKS = 5
 
 
-def missing_remarks(numbers: Mapping[str, Floats], codes: Mapping[str, Integers]) -> list[str]:
+def missing_remarks(
+    table: Columns, numbers: Mapping[str, Floats], codes: Mapping[str, Integers]
+) -> list[str]:
     """Return the remarks on a table of numbers, NaN where missing, and codes, -1 where missing."""
     columns: dict[str, NDArray[Any]] = {**numbers, **codes}
     rows = len(next(iter(columns.values()), ()))
@@ -61,7 +64,8 @@ def missing_remarks(numbers: Mapping[str, Floats], codes: Mapping[str, Integers]
     hgr = _strongest(np.stack([mask[::step] for mask in masks.values()]), parts, set(numbers))
     found: list[tuple[float, str]] = []
     for names, mask, (value, other) in zip(names_of.values(), masks.values(), hgr, strict=True):
-        where = f"{int(mask.sum()):,} of {rows:,} rows"
+        count = table.missing_of(names[0], int(mask.sum()))
+        where = f"{count:,} of {table.rows_of_table:,} rows"
         if len(names) > 1:
             listed = " and ".join(names) if len(names) == 2 else first_names(names, 28)
             text = f"{listed} are missing in the same {where}"

@@ -60,9 +60,8 @@ from hgr_jax.inference.rank_law import (
     top_values,
 )
 from hgr_jax.scanning.features import Estimates
-from hgr_jax.scanning.memory import hgr_on_own_rows
+from hgr_jax.scanning.memory import MemoryTable, hgr_on_own_rows
 from hgr_jax.scanning.sums import sum_in_blocks
-from hgr_jax.scanning.table import Table
 
 TILE = 128
 """Number of columns on each side whose products are taken at a time."""
@@ -236,24 +235,20 @@ class RankResults:
       estimates: HGR.
       log_p: ``(N,)``, log p-values, NaN for pairs that need permutations, and without tests.
       exact: ``(N,)``, mask of Fisher's exact tests.
-      of_columns: ``(N,)``, mask of pairs whose columns lack different rows, and are ranked among
-        the rows of each column, not among those that they share.
     """
 
     estimates: Estimates
     log_p: Floats
     exact: NDArray[np.bool_]
-    of_columns: NDArray[np.bool_]
 
     @classmethod
     def none(cls, count: int) -> RankResults:
         """Return results of ``count`` pairs without any value."""
-        exact, of_columns = np.zeros((2, count), bool)
-        return cls(Estimates.none(count), np.full(count, np.nan), exact, of_columns)
+        return cls(Estimates.none(count), np.full(count, np.nan), np.zeros(count, bool))
 
 
 def estimate_by_ranks(
-    table: Table, rows: Floats, progress: Callable[[int], None], *, tested: bool
+    table: MemoryTable, rows: Floats, progress: Callable[[int], None], *, tested: bool
 ) -> RankResults:
     """Estimate HGR of all pairs by ranks, and test pairs of numbers.
 
@@ -274,7 +269,7 @@ def estimate_by_ranks(
 class _ByRanks:
     """Estimates and tests of the pairs of a table; `results` are filled step by step."""
 
-    def __init__(self, table: Table, rows: Floats, tested: bool) -> None:
+    def __init__(self, table: MemoryTable, rows: Floats, tested: bool) -> None:
         self.table, self.in_ranks, self.rows, self.tested = table, table.in_ranks, rows, tested
         self.pairs = np.sort(table.pairs, axis=1)
         self.of_numbers = np.asarray((self.pairs < self.in_ranks.n_numeric).all(axis=1))
@@ -285,9 +280,7 @@ class _ByRanks:
         self._codes: dict[int, Integers] = {}
 
     def estimate_on_shared_rows(self, progress: Callable[[int], None]) -> None:
-        """Estimate and test the pairs of numbers by ranks among the rows they share, in memory."""
-        if not self.table.complete or self.in_ranks.conditioning is not None:
-            return
+        """Estimate and test the pairs of numbers by ranks among the rows they share."""
         statistics: list[BlockStatistics] = []
         refined: tuple[list[Integers], ...] = [], []
         waiting: list[_Moments] = []
@@ -363,14 +356,8 @@ class _ByRanks:
         self.results.log_p[part[sure]] = log_p[sure]
 
     def _rank_shared_rows(self, places: Integers) -> None:
-        """Estimate pairs of columns that lack different rows by ranks among the rows they share.
-
-        In memory these are pairs of a number and a category; elsewhere pairs are marked.
-        """
+        """Estimate pairs of a number and a category by ranks among the rows they share."""
         estimates, features = self.results.estimates, self.in_ranks
-        if not self.table.complete or features.conditioning is not None:
-            self.results.of_columns[places] = True
-            return
         estimates.value[places] = hgr_on_own_rows(features, self.pairs[places])
         for group, present in self._shared_rows(places):
             for place, (number, category) in zip(group, self.pairs[group], strict=True):

@@ -58,8 +58,8 @@ of HGR there."""
 MIN_COPIED_SHARE, MIN_COPIED_ROWS = 0.1, 5
 """Smallest share and number of rows that repeat others, for a remark."""
 
-MAX_ROWS_COMPARED, MAX_COLUMNS_COMPARED = 200_000, 64
-"""Largest number of rows and of columns that are compared to find copies of rows."""
+MAX_COLUMNS_COMPARED = 64
+"""Largest number of columns that are compared to find copies of rows."""
 
 MIN_ORDERED_ROWS = 30
 """Smallest number of rows for a remark on their order."""
@@ -171,7 +171,7 @@ class ExaminedPair:
             sample = pair.restricted(chosen)
             if abs(sample.value - value) <= MAX_SAMPLE_ERROR * value:
                 pair = sample
-        details = pair.details(single=False)
+        details = pair.details()
         if details is None:
             return None
         f, g = details.f(pair.columns[0]), details.g(pair.columns[1])
@@ -242,7 +242,7 @@ class RemarkFinder:
         columns = [np.asarray(values, np.float64)[kept] for values in self.numbers.values()]
         columns += [codes.astype(np.float64)[kept] for codes in self.codes.values()]
         step = max(1, len(columns) // MAX_COLUMNS_COMPARED)
-        columns = [values[:MAX_ROWS_COMPARED] for values in columns[::step]]
+        columns = columns[::step]
         rows = len(columns[0]) if columns else 0
         if len(columns) < 2 or rows < 2 * MIN_COPIED_ROWS:
             return None
@@ -295,7 +295,8 @@ class RemarkFinder:
                 continue
             left = pair.restricted(~np.isin(pair.rows, influence.rows[:count]))
             if left.value <= MAX_LEFT * examined.value:
-                listed = ", ".join(map(str, sorted(influence.rows[:count])))
+                positions = self.columns.positions_of(sorted(influence.rows[:count]))
+                listed = ", ".join(map(str, positions))
                 what = f"row {listed} makes it" if count == 1 else f"rows {listed} make it"
                 # A rare value is one that few rows have, and may well matter.
                 explains = count == 1 or left.varies

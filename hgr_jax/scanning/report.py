@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import datetime
 import shlex
 from collections.abc import Mapping, Sequence
@@ -20,7 +21,7 @@ from hgr_jax.scanning.findings import (
     is_of_hgr,
     law_in_words,
 )
-from hgr_jax.scanning.fits import HostTransformation, PairDetails
+from hgr_jax.scanning.fits import HostTransformation, PairDetails, details_of
 from hgr_jax.scanning.html.page import Curve, Detail, HtmlPage, Profile, Sample
 from hgr_jax.scanning.remarks import MIN_MEDIAN_POSITION, ExaminedPair, marks_of
 from hgr_jax.tables.columns import Columns
@@ -60,7 +61,10 @@ def profiles_of(result: Any, table: Any = None) -> list[Profile]:
         else:
             reasons = [result.skipped.get(name, ""), *alerts]
             profiles.append(Profile(name, "left out", distinct, missing, "", (), reasons))
-    return profiles
+    return [
+        dataclasses.replace(each, missing=columns.missing_of(each.name, each.missing))
+        for each in profiles
+    ]
 
 
 def _number_profile(name: str, column: Floats, first: float | None) -> Profile:
@@ -213,7 +217,6 @@ HEADERS = {
     ),
     "null 95%": ("null_95", "95% quantile of HGR-KB of ranks of independent columns"),
     "corrected": ("corrected", "HGR-KB less its upward bias"),
-    "lag": ("lag", "by how many rows column b follows column a where they depend most"),
     "rows": ("n_obs", "rows where both columns are present"),
     "p-value from": (
         "pvalue_source",
@@ -251,7 +254,7 @@ def order_in_words(result: Any, by: str) -> tuple[str, str]:
 
 def headers_of(result: Any) -> dict[str, tuple[str, str]]:
     """Return the headers of the table of pairs of a scan."""
-    left_out = (*(OF_KB if is_of_hgr(result) else ()), *(("lag",) if result.lag is None else ()))
+    left_out = OF_KB if is_of_hgr(result) else ()
     return {name: header for name, header in HEADERS.items() if name not in left_out}
 
 
@@ -302,7 +305,7 @@ def as_report(
     if len(pairs) < len(result):
         left_out.append(
             f"The table lists, searches and sorts the first {len(pairs):,} of {len(result):,}"
-            " pairs; pairs.csv has all of them."
+            " pairs."
         )
     if len(order) < len(result.used):
         left_out.append(f"The heat map is of {len(order):,} columns, those of the first pairs.")
@@ -322,8 +325,6 @@ def as_report(
         summary["of these more than chance"] = f"{totals['discoveries']:,}"
     if "sample_rows" in settings:
         summary["pictures"] = f"of {settings['sample_rows']:,} rows"
-    if settings["measure"].startswith("rank_"):
-        summary["values"] = "ranks"
     if settings["given"]:
         summary["given"] = ", ".join(settings["given"])
     summary["p-values"] = law_in_words(settings)
@@ -429,8 +430,7 @@ def as_detail(
     note = ""
     if not any(categories) and not is_of_hgr(result):
         note = f"f = {shown.f.formula('a')};  g = {shown.g.formula('b')}"
-    ranked = result.settings["measure"].startswith("rank_")
-    dates = [None if ranked else result.data.dates.get(name) for name in names]
+    dates = [result.data.dates.get(name) for name in names]
     rows_of = [column[present] for column in values]
     means: tuple[Any, ...] = ((), ())
     if not any(categories):
@@ -494,7 +494,7 @@ def _rows_to_draw(rows: Integers, influential: Sequence[int]) -> Integers:
 def _details_of(result: Any, names: tuple[str, str], finding: Finding | None) -> PairDetails | None:
     """Return the transformations of a pair, by the measure of the scan."""
     if not is_of_hgr(result):
-        return cast(PairDetails | None, result.details(*names))
+        return details_of(result, *names)
     if finding is not None:
         return finding.details
     examined = ExaminedPair.of(result, names, result[names].correlation)

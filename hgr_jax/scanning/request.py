@@ -1,21 +1,19 @@
 """The options of a scan, each declared once and checked once.
 
-`scan`, the command line, a `ScanState` and the scores for scikit-learn make a `Request`.
-`NEEDS_ROWS` lists the options that need all rows in memory.  A saved scan keeps `Request.settings`.
+`scan`, the command line and the scores for scikit-learn make a `Request`.  A saved scan keeps
+`Request.settings`.
 """
 
 from __future__ import annotations
 
-import contextlib
 import dataclasses
 import functools
 import inspect
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
-from pathlib import Path
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from concurrent.futures import Executor
 from typing import Any, ClassVar
 
 import jax
-import jax.numpy as jnp
 import numpy as np
 from jax import Array
 from jax.typing import ArrayLike
@@ -30,16 +28,15 @@ from hgr_jax._checks import (
     check_degree,
     check_flag,
     check_indexes,
-    check_kernel,
+    rows_at,
 )
-from hgr_jax._files import locked
-from hgr_jax._texts import near_matches, shortened
+from hgr_jax._texts import near_matches
 from hgr_jax.core.kernels import KernelLike
 from hgr_jax.inference.dependent_rows import RowDesign
-from hgr_jax.inference.independence import refuse_lags_without_order, refuse_with_design
+from hgr_jax.inference.independence import refuse_with_design
 from hgr_jax.inference.intervals import FALSE_DISCOVERY_METHODS
 from hgr_jax.scanning.features import Kernels
-from hgr_jax.tables.faults import TableError, printable
+from hgr_jax.tables.columns import Drawn
 
 ColumnChoice = str | int | Sequence[Any] | None
 """Names or positions of columns, one or several."""
@@ -47,20 +44,13 @@ ColumnChoice = str | int | Sequence[Any] | None
 MEMORY = 2**29
 """Default bytes that features and their products may take."""
 
-CHECKPOINT_SECONDS = 20.0
-"""Seconds between two checkpoints."""
-
 KEPT_BY = ("pvalue", "correlation", "excess")
 """Orders of the first pairs of very many columns."""
 
 TESTS = ("auto", "asymptotic", "permutation")
 
-POLYNOMIAL = ("kb", "sk", "rank_kb", "rank_sk")
-SOLVED = ("hgr", *POLYNOMIAL)
-"""Measures that are solved from sums over rows: HGR-KB and HGR-SK, of values or of ranks."""
-
-KERNEL_LETTERS = 60
-"""Largest number of letters of a kernel's name in the settings of a scan."""
+SOLVED = ("hgr", "kb")
+"""Measures of a pair that are solved from sums over rows; any other is a function of vectors."""
 
 
 @dataclasses.dataclass(frozen=True, eq=False)
@@ -99,10 +89,19 @@ class Test:
         if self.key is not None:
             object.__setattr__(self, "key", as_key(self.key))
 
+    def __reduce__(self) -> tuple[Any, ...]:
+        """Return how to make the test anew: keys of JAX are not pickled."""
+        data = None if self.key is None else np.asarray(jax.random.key_data(self.key))
+        return _unpickled_test, (self.kind, self.permutations, data, self.fdr)
+
     @property
     def random_key(self) -> Array:
         """The key, with its default."""
         return jax.random.key(0) if self.key is None else self.key
+
+
+def _unpickled_test(kind: str, permutations: int, key: Any, fdr: str) -> Test:
+    return Test(kind, permutations, None if key is None else jax.random.wrap_key_data(key), fdr)
 
 
 @dataclasses.dataclass(frozen=True)
@@ -177,66 +176,27 @@ class Execution:
     """How a scan is computed.
 
     Attributes:
-      memory: bytes that features and their products may take, about, beside the data.  More columns
-        than fit are done in blocks; larger files are read batch by batch.
+      memory: bytes that rows, features and their products may take, about.  Of a table with more
+        rows a uniform sample is scanned, and a note says so; columns are done in blocks.
       progress: whether a bar is shown on stderr (tqdm).
-      checkpoint: a folder for the sums so far of a table that is read batch by batch, or for the
-        first pairs so far with ``top``.  The same scan, started again after it was stopped, goes
-        on from there, and its result is the same, bit for bit.  Remove the folder when the table
-        has changed.
+      executor: computes squares of pairs, the results the same: any of `concurrent.futures`, as
+        ``ProcessPoolExecutor(mp_context=get_context("spawn"))``, or ``client.get_executor()`` of
+        Dask.  Where it has processes, a measure that is a function must be one that can be pickled.
     """
 
     memory: int = MEMORY
     progress: bool = False
-    checkpoint: str | Path | None = None
+    executor: Executor | None = None
 
     def __post_init__(self) -> None:
         """Check the options."""
         check_count("memory", self.memory, 2**20)
         check_flag("progress", self.progress)
-        if self.checkpoint is not None and (
-            not isinstance(self.checkpoint, str | Path) or not str(self.checkpoint)
-        ):
-            raise TypeError(f"checkpoint must be the path of a folder; got {self.checkpoint!r}.")
-
-    @contextlib.contextmanager
-    def locked(self) -> Iterator[None]:
-        """Keep other runs from the folder of the checkpoint, if there is one, while the block runs.
-
-        Raises:
-          TableError: if another run has the folder.
-        """
-        folder = self.checkpoint_file(".")
-        if folder is None:
-            yield
-            return
-        with locked(folder) as alone:
-            if not alone:
-                raise TableError(
-                    f"another run uses the checkpoint in {printable(str(folder))}: wait for its"
-                    " end, or name another folder"
-                )
-            yield
-
-    def checkpoint_file(self, name: str) -> Path | None:
-        """Return the file of a checkpoint in its folder, which is made; None without one."""
-        if self.checkpoint is None:
-            return None
-        folder = Path(self.checkpoint)
-        try:
-            folder.mkdir(parents=True, exist_ok=True)
-        except OSError as error:
-            raise TableError(
-                "checkpoint must be a folder that can be written to; got"
-                f" {printable(str(folder))} ({error.strerror})"
-            ) from error
-        return folder / name
-
-
-def damaged_checkpoint(path: Path, error: Exception) -> TableError:
-    """Return the error for a checkpoint that cannot be read."""
-    reason = str(error) if str(path) in str(error) else f"{path} is damaged ({error})"
-    return TableError(f"{printable(reason)}: remove it, and the scan begins anew")
+        if not isinstance(self.executor, Executor | None):
+            raise TypeError(
+                "executor must be one of concurrent.futures, or of a client of Dask"
+                f" (client.get_executor()); got {type(self.executor).__name__}."
+            )
 
 
 @dataclasses.dataclass(frozen=True)
@@ -246,13 +206,11 @@ class Measure:
     Attributes:
       name: name as in ``measure=``, or of a function.
       kernels: kernels of both sides; a function does not use them.
-      of_ranks: whether numbers are replaced by their ranks.
       function: a function of two vectors that JAX can trace; None for HGR, solved from sums.
     """
 
     name: str
     kernels: Kernels
-    of_ranks: bool = False
     function: Callable[[Any, Any], Any] | None = None
 
 
@@ -265,16 +223,11 @@ class Request:
       target, among: names or positions of columns; see `hgr_jax.scan`.
       given: columns whose effect is removed; None for none.
       weights: an array ``(n,)``, the name of a column, or None.
-      counts: how often each row counts, an array ``(n,)``, the name of a column, or None.
       order: what sorts the rows of a series, True, an array ``(n,)`` or the name of a column.
-      lags: by how many rows the second column of a pair may follow the first, None for 0; distinct
-        ints once the table is known.
       groups: labels of rows that are alike, an array ``(n,)``, the name of a column, or None.
       categories: what is read as a category.
       test: None for no p-values.
-      errors: whether standard errors are computed.
       top: the first pairs to keep; None for all.
-      names: names of the columns of a matrix; None for the default.
       execution: how the scan is computed.
       row_weights: ``(n,)``, the largest 1, or None; set once the table is known.
       design: of rows in an order or in groups, or None; set once the table is known.
@@ -285,36 +238,25 @@ class Request:
     among: ColumnChoice = None
     given: Given | None = None
     weights: ArrayLike | str | None = None
-    counts: ArrayLike | str | None = None
     order: ArrayLike | str | None = None
-    lags: Any = None
     groups: ArrayLike | str | None = None
     categories: Categories = Categories()
     test: Test | None = Test()
-    errors: bool = False
     top: Top | None = None
-    names: Sequence[str] | None = None
     execution: Execution = Execution()
     row_weights: Floats | None = None
     design: RowDesign | None = None
 
     def __post_init__(self) -> None:
         """Check which options go together; make names of columns texts."""
-        for option in ("weights", "counts", "order", "groups"):
+        for option in ("weights", "order", "groups"):
             value = getattr(self, option)
             is_name = _is_name(value) and not (option == "order" and isinstance(value, bool))
             object.__setattr__(self, option, str(value) if is_name else value)
         name, solved = self.measure.name, self.measure.function is None
         kind = None if self.test is None else self.test.kind
-        if check_flag("errors", self.errors) and name not in POLYNOMIAL:
-            raise ValueError(f"errors are of the measures {_listed(POLYNOMIAL)}; got {name!r}.")
-        if kind == "asymptotic" and name not in ("kb", "rank_kb"):
-            raise ValueError(f"test='asymptotic' is for measure='kb' or 'rank_kb'; got {name!r}.")
-        if kind == "asymptotic" and not self.measure.kernels.plain:
-            raise ValueError(
-                "test='asymptotic' is Roy's law at degrees h and k, which other kernels do not"
-                " have: take 'auto', 'permutation' or None."
-            )
+        if kind == "asymptotic" and name != "kb":
+            raise ValueError(f"test='asymptotic' is for measure='kb'; got {name!r}.")
         if self.weights is not None and not solved:
             raise ValueError(f"weights are for the measures {_listed(SOLVED)}; got {name!r}.")
         if self.given is not None:
@@ -325,7 +267,6 @@ class Request:
                     f"test={kind!r} is not for given columns, as neither those laws nor"
                     " permutations hold beside them: take 'auto', by residuals, or None."
                 )
-        refuse_lags_without_order(self.lags, self.order)
         if self.order is not None or self.groups is not None:
             self._check_dependent_rows()
         if self.top is not None:
@@ -349,13 +290,13 @@ class Request:
             raise ValueError(
                 f"order and groups are for the measures {measures}; got {self.measure.name!r}."
             )
-        options = ("weights", "counts", "given", "top")
+        options = ("weights", "given", "top")
         refuse_with_design({name: getattr(self, name) for name in options})
 
     @property
     def row_columns(self) -> list[str]:
         """The columns that say something of the rows, and are in no pair."""
-        options = (self.counts, self.order, self.groups)
+        options = (self.order, self.groups)
         return [value for value in options if isinstance(value, str)]
 
     @property
@@ -364,28 +305,25 @@ class Request:
         return "bh" if self.test is None else self.test.fdr
 
     @property
-    def needs_rows(self) -> list[str]:
-        """The requested options that need all rows in memory; see `NEEDS_ROWS`."""
-        is_set = {
-            "given": self.given is not None,
-            "kernels as h or k": not self.measure.kernels.plain,
-            "measure": self.measure.name not in ("hgr", "kb", "sk"),
-            "counts": self.counts is not None,
-            "order": self.order is not None,
-            "groups": self.groups is not None,
-            "weights as an array": self.weights is not None and not isinstance(self.weights, str),
-            "names": self.names is not None,
+    def row_values(self) -> dict[str, Any]:
+        """The options that are arrays, with a value for each row of the table."""
+        options = {name: getattr(self, name) for name in ("weights", "order", "groups")}
+        return {
+            name: values
+            for name, values in options.items()
+            if not (values is None or values is True or isinstance(values, str))
         }
-        return [name for name, value in is_set.items() if value]
 
-    def refuse_batches(self, name: str, reason: str) -> None:
-        """Raise if an option needs all rows of the table ``name``, which are not in memory."""
-        needed = self.needs_rows
-        if needed:
-            raise TableError(
-                f"{needed[0]}: {NEEDS_ROWS[needed[0]]}, and {name} {reason}: leave it out, allow"
-                " more (memory=), or scan a sample of the rows in a data frame"
-            )
+    def at_rows(self, drawn: Drawn) -> Request:
+        """Return the request of the rows that were drawn from a table."""
+        chosen = {}
+        for name, values in self.row_values.items():
+            if np.shape(values) != (drawn.rows,):
+                raise ValueError(
+                    f"{name} must have shape ({drawn.rows},); got shape {np.shape(values)}."
+                )
+            chosen[name] = rows_at(values, drawn.positions)
+        return dataclasses.replace(self, **chosen)
 
     def with_row_weights(self, rows: int, table: Any = None) -> Request:
         """Set `row_weights` from weights ``(rows,)``, whose labels must be those of the table."""
@@ -394,25 +332,23 @@ class Request:
         check_indexes(table=table, weights=self.weights)
         return dataclasses.replace(self, row_weights=as_host_weights(self.weights, rows))
 
-    def settings(self, rows: int, dtype: str, given: Iterable[str] = ()) -> dict[str, Any]:
+    def settings(self, rows: int, given: Iterable[str] = ()) -> dict[str, Any]:
         """Return the settings that a `Scan` keeps, for JSON."""
         kernels = self.measure.kernels
         return {
             "measure": self.measure.name,
-            "h": None if kernels.ranked else _named_kernel(kernels.h),
-            "k": None if kernels.ranked else _named_kernel(kernels.k),
+            "h": None if kernels.ranked else kernels.h,
+            "k": None if kernels.ranked else kernels.k,
             "test": None if self.test is None else self.test.kind,
             "permutations": None if self.test is None else self.test.permutations,
             "fdr": None if self.test is None else self.test.fdr,
             "weighted": self.weights is not None,
             "order": _as_setting(self.order),
-            "lags": self.lags,
             "groups": _as_setting(self.groups),
             "smallest_pvalue": self._smallest_pvalue,
             "given": list(given),
             "given_degree": None if self.given is None else self.given.degree,
             "rows": rows,
-            "dtype": dtype,
         }
 
     @property
@@ -420,36 +356,7 @@ class Request:
         """The smallest p-value that shifts, or orders within groups, support; None for laws."""
         if self.design is None or self.test is None:
             return None
-        smallest = self.design.smallest_pvalue(self.test.permutations)
-        return smallest * len(self.lags or (0,)) if self.design.is_series else smallest
-
-    @property
-    def of_sums(self) -> list[Any]:
-        """The options on which sums over batches depend, for JSON."""
-        kernels = self.measure.kernels
-        return [
-            *(kernels.h, kernels.k, self.measure.name, self.weights, self.test is not None),
-            *(sorted(self.categories.names), self.categories.integers_up_to),
-            self.categories.missing,
-            self.execution.memory,
-        ]
-
-
-NEEDS_ROWS: Mapping[str, str] = {
-    "given": "residuals of given columns are taken on the rows of each pattern of missing values",
-    "kernels as h or k": "kernels that are no degrees are made orthonormal on all rows",
-    "measure": "a function of two vectors, or of exact ranks, takes whole columns",
-    "counts": "rows are repeated as often as they were counted",
-    "order": "a series is shifted as a whole",
-    "groups": "rows of one group may be anywhere in the table",
-    "weights as an array": "rows of a query or on a cluster have no positions (a column of weights"
-    " has a name)",
-    "names": "batches and partitions have names of their own",
-}
-"""Options that need all rows of a table in memory, each with the reason.
-
-A file, query or cluster is then gathered; where it is larger than ``memory``, the scan is refused.
-"""
+        return self.design.smallest_pvalue(self.test.permutations)
 
 
 def request_of(
@@ -482,24 +389,24 @@ def request_of(
 
 
 def _is_name(weights: Any) -> bool:
-    """Return whether weights or counts name a column of any type: 2019, ("loft", "kg")."""
+    """Return whether weights name a column of any type: 2019, ("loft", "kg")."""
     if isinstance(weights, tuple):
         return any(isinstance(part, str) for part in weights)
     return weights is not None and np.ndim(weights) == 0
 
 
 def measure_of(measure: Any, h: Any, k: Any) -> Measure:
-    """Return a measure by its name or function, with kernels of both sides."""
-    h, k = (
-        kernel if callable(check_kernel(name, kernel)) else check_degree(name, kernel)
-        for name, kernel in (("h", h), ("k", k))
-    )
-    of_ranks = isinstance(measure, str) and measure.startswith("rank_")
-    kernels = Kernels(h, k, single=measure in ("sk", "rank_sk"), ranked=measure == "hgr")
-    if not kernels.plain and measure != "kb":
-        raise ValueError(f"kernels are for measure='kb'; got measure={measure!r}: take degrees.")
+    """Return a measure by its name or function, with degrees of both sides."""
+    for name, degree in (("h", h), ("k", k)):
+        if callable(degree):
+            raise TypeError(
+                f"{name} of a scan must be a degree; got a kernel: take a function of two vectors,"
+                " measure=lambda a, b: hgr_jax.kb(a, b, h=kernel)."
+            )
+        check_degree(name, degree)
+    kernels = Kernels(h, k, ranked=measure == "hgr")
     if isinstance(measure, str) and measure in SOLVED:
-        return Measure(measure, kernels, of_ranks)
+        return Measure(measure, kernels)
     if callable(measure):
         return Measure(getattr(measure, "__name__", "measure"), kernels, function=measure)
     names = [name for name in measures.__all__ if name.islower() and not name.endswith("_fit")]
@@ -543,13 +450,6 @@ def _as_setting(option: Any) -> str | bool | None:
     return option if option is None or isinstance(option, str) else True
 
 
-def _named_kernel(kernel: KernelLike) -> int | str:
-    """Return a kernel as a setting: a degree, or its name."""
-    if not callable(kernel):
-        return kernel
-    return shortened(getattr(kernel, "__name__", repr(kernel)), KERNEL_LETTERS)
-
-
 @functools.lru_cache(maxsize=64)
 def _takes_two_vectors(measure: Callable[..., Any]) -> bool:
     parameters = inspect.signature(measure).parameters.values()
@@ -558,8 +458,3 @@ def _takes_two_vectors(measure: Callable[..., Any]) -> bool:
 
 def _listed(words: Iterable[str]) -> str:
     return ", ".join(map(repr, words))
-
-
-def dtype_of_sums() -> np.dtype:
-    """Return JAX's default floating dtype, in which batches are computed."""
-    return np.dtype(jnp.result_type(float))

@@ -18,10 +18,8 @@ from numpy.typing import NDArray
 from hgr_jax._arrays import Floats, Integers
 from hgr_jax.core.host.linalg import memberships, top_correlations
 from hgr_jax.core.host.polynomials import polynomials_at
-from hgr_jax.inference.independence import ColumnTests, kept_columns
 from hgr_jax.scanning.features import Features, within_range
 from hgr_jax.scanning.memory import MemorySums
-from hgr_jax.scanning.residuals import GivenColumns
 
 TOLERANCE = 1e-5
 """Difference below which two values count as equal, relative to the larger of the data's value and
@@ -210,7 +208,7 @@ def _few_values(
     few_valued = {}
     few = min(MAX_TABLE_LEVELS, math.isqrt(len(rows)))
     for column in np.unique(pairs):
-        values = features.exact_values(column)[rows]
+        values = features.values(column)[rows]
         if len(np.unique(values[: 4 * few])) > few:
             continue
         _, first, inverse = np.unique(values, return_index=True, return_inverse=True)
@@ -225,13 +223,10 @@ def _restricted(features: Features, rows: NDArray[np.bool_], columns: Integers) 
     numbers = columns[columns < features.n_numeric]
     categories = columns[columns >= features.n_numeric] - features.n_numeric
     return Features(
-        x=np.where(keep, features.x[:, numbers], np.nan).astype(features.x.dtype),
+        x=np.where(keep, features.x[:, numbers], np.nan),
         codes=np.where(keep, features.codes[:, categories], -1),
         levels=tuple(features.levels[c] for c in categories),
         weights=features.weights,
-        float64_values=None
-        if features.float64_values is None
-        else features.float64_values[:, numbers],
     )
 
 
@@ -247,7 +242,6 @@ class _Draws:
 
     def __init__(self, sums: MemorySums, pairs: Integers) -> None:
         kernels, numbers = sums.kernels, sums.features.n_numeric
-        self.single = kernels.single
         often = np.bincount(pairs.ravel())[pairs]
         flips = (often[:, 1] > often[:, 0])[:, None]
         category = pairs >= numbers
@@ -315,7 +309,7 @@ class _Draws:
 
     def _top(self, m: Floats, pairs: Integers) -> Floats:
         """Return the statistic of whitened blocks ``(r, s, M)`` of ``pairs (M,)``."""
-        return top_correlations(m, self.counts[pairs], self.linear[pairs], single=self.single)
+        return top_correlations(m, self.counts[pairs], self.linear[pairs], single=False)
 
 
 def _whitened_features(sums: MemorySums, columns: Integers) -> tuple[Floats, Integers]:
@@ -356,9 +350,9 @@ def _whitened(sums: MemorySums, columns: Integers) -> NDArray[np.float32]:
     whitened = np.empty((len(columns), tile.width, features.rows), np.float32)
     for place, column in enumerate(columns):
         mean, scale = tile.mean[:, place], tile.map[..., place, 0]
-        if column < numbers and not sums.well_conditioned[column] and sums.kernels.plain:
+        if column < numbers and not sums.well_conditioned[column]:
             present = features.present(column)
-            x = within_range(features.exact_values(column)[present, None])[:, 0]
+            x = within_range(features.values(column)[present, None])[:, 0]
             functions = polynomials_at(x, np.full(len(x), 1 / len(x)), sums.kernels.largest)
             whitened[place] = 0
             whitened[place, : len(functions), present] = functions.T
@@ -371,47 +365,3 @@ def _whitened(sums: MemorySums, columns: Integers) -> NDArray[np.float32]:
             indicators = memberships(codes, sums.layout.width)
             whitened[place] = scale[:, None] * np.where(codes >= 0, indicators - mean, 0)
     return whitened
-
-
-def conditional_tests(
-    features: Features,
-    given: GivenColumns,
-    pairs: Integers,
-    usable: NDArray[np.bool_],
-    progress: Callable[[int], None],
-) -> Floats:
-    """Return p-values ``(N,)`` of ``pairs (N, 2)``, NaN for pairs that are not ``usable``.
-
-    Of the rows where both columns are present, as `independence_test` with ``given``.
-    """
-    pvalues, key, w = np.full(len(pairs), np.nan), b"", features.weights
-    numbers, codes = given.features.x, given.features.codes
-    conditioning = [*np.asarray(numbers, np.float64).T, *codes.T]
-    places = tuple(range(-len(conditioning), 0))
-    categories = range(features.n_numeric, features.n_numeric + features.codes.shape[1])
-    levels = frozenset([*categories, *places[numbers.shape[1] :]])
-    present = ~np.isnan(numbers).any(axis=1) & (codes >= 0).all(axis=1)
-    chosen, side = np.flatnonzero(usable), kept_columns(features.rows) // 2
-    tiles = pairs[chosen] // side  # pairs of columns whose residuals are kept follow each other
-    for place in chosen[np.lexsort(tiles.T)]:
-        a, b = map(int, pairs[place])
-        shared = present & features.present(a) & features.present(b)
-        if w is not None:
-            shared &= w > 0
-        if np.packbits(shared).tobytes() != key:  # in most tables all pairs have the same rows
-            key, rows = np.packbits(shared).tobytes(), shared
-
-            def values(column: int, rows: NDArray[np.bool_] = rows) -> Floats:
-                x = conditioning[column] if column < 0 else features.values(column)
-                return np.asarray(x[rows], np.float64)
-
-            tests = ColumnTests(
-                values,
-                levels,
-                int(rows.sum()),
-                None if w is None else w[rows].astype(np.float64),
-                explained=False,  # such columns are skipped
-            )
-        pvalues[place] = tests.test(a, b, places).pvalue
-        progress(1)
-    return pvalues

@@ -22,7 +22,6 @@ from hgr_jax._checks import check_choice, check_count
 from hgr_jax._texts import counted, html_table, near_matches, pvalue_as_text, shortened
 from hgr_jax.core.fits import KBFit
 from hgr_jax.core.host.linalg import clustered_order
-from hgr_jax.core.host.ranks import ranks
 from hgr_jax.inference.hgr_fits import HGRFit
 from hgr_jax.scanning.findings import (
     FALSE_DISCOVERY_RATE,
@@ -49,7 +48,6 @@ if TYPE_CHECKING:
 MATRICES = (
     *("correlation", "rank_correlation", "ranks_disagree", "pearson", "spearman", "rank_excess"),
     *("pvalue", "adjusted_pvalue", "pvalue_source", "corrected", "null_mean", "null_95", "n_obs"),
-    *("standard_error", "lag"),
 )
 """Attributes of a `Scan` that have a value for each two columns."""
 
@@ -79,8 +77,6 @@ class Pair:
     n_obs: int
     degrees_a: int
     degrees_b: int
-    standard_error: float = math.nan
-    lag: int = 0
 
 
 @dataclasses.dataclass(frozen=True, eq=False)
@@ -90,7 +86,6 @@ class PairRows:
     Attributes:
       pairs: ``(N, 2)``, positions of the columns.
       degrees: ``(N, 2)``.
-      standard_error, lag: None unless requested.
     """
 
     pairs: Integers
@@ -107,8 +102,6 @@ class PairRows:
     n_obs: Integers
     degrees: Integers
     source: NDArray[np.int8]
-    standard_error: Floats | None = None
-    lag: Integers | None = None
 
     @property
     def columns(self) -> dict[str, NDArray[Any]]:
@@ -149,8 +142,7 @@ class PairRows:
     def turned(self) -> PairRows:
         """Return the same pairs, the second column of each first."""
         pairs, degrees = self.pairs[:, ::-1], self.degrees[:, ::-1]
-        lag = None if self.lag is None else -self.lag
-        return dataclasses.replace(self, pairs=pairs, degrees=degrees, lag=lag)
+        return dataclasses.replace(self, pairs=pairs, degrees=degrees)
 
     def find(self, first: Any, second: Any) -> Integers:
         """Return the row of each pair of positions, in either order; -1 where there is none."""
@@ -290,7 +282,7 @@ def _check_arrays(
 ) -> None:
     """Check that arrays are as `write_scan` writes them: shapes, kinds and ranges."""
     arrays = {"numbers": numbers, **rows.columns}
-    kinds = dict.fromkeys(("numbers", "n_obs", "degrees", "source", "pairs", "lag"), "i")
+    kinds = dict.fromkeys(("numbers", "n_obs", "degrees", "source", "pairs"), "i")
     length = len(rows.correlation)
     shapes = {"numbers": (numbers.size,), "pairs": (length, 2), "degrees": (length, 2)}
     for name, array in arrays.items():
@@ -321,8 +313,7 @@ def _ranges(count: int, settings: Mapping[str, Any]) -> dict[str, tuple[float, f
     largest = {"n_obs": settings["rows"], "source": len(SOURCES) - 1}
     largest |= dict.fromkeys(("pairs", "numbers"), count - 1)
     ranges |= {name: (0, high) for name, high in largest.items()}
-    ranges["lag"] = -settings["rows"], settings["rows"]
-    return ranges | dict.fromkeys(("degrees", "standard_error"), (0, np.inf))
+    return ranges | {"degrees": (0, np.inf)}
 
 
 ORDERS = ("rank_excess", "correlation", "excess", "pvalue")
@@ -347,8 +338,7 @@ class Scan:
       rank_correlation: HGR, of ranks (`hgr_jax.hgr`), which is `correlation` of ``"hgr"``; NaN for
         a scan of another measure without p-values, and for measures that are functions.
       pearson, spearman: |Pearson| and, with `rank_correlation`, |Spearman|; NaN with a category.
-        Where two columns lack different rows, ranks are those among the rows that they share, but
-        of a table that is read batch by batch and with given columns: a note says so.
+        Where two columns lack different rows, ranks are those among the rows that they share.
       rank_linear: the monotone part of `rank_correlation`: |Spearman| of two numbers, the
         correlation ratio of the ranks of a number and a category, `rank_correlation` of two
         categories.
@@ -377,9 +367,6 @@ class Scan:
       notes: names of columns that were used, but not quite as they are, with a remark.
       settings: settings of the scan; with ``top``, ``settings["top"]`` describes all pairs:
         ``"discoveries"`` is the number of significant pairs at a false discovery rate of 5%.
-      standard_error: of `correlation`, as `KBFit.standard_error`; None unless requested.
-      lag: of a scan with ``lags``, by how many rows column j follows column i where they depend
-        most: there the pair is estimated, and ``lag[j, i]`` is ``-lag[i, j]``; None without.
     """
 
     names: tuple[str, ...]
@@ -392,7 +379,6 @@ class Scan:
     _weights: Any = dataclasses.field(default=None, repr=False)
     _conditioning: Any = dataclasses.field(default=None, repr=False)
     _kernels: Any = dataclasses.field(default=None, repr=False)
-    _design: Any = dataclasses.field(default=None, repr=False)
 
     correlation = _matrix("correlation")
     rank_correlation = _matrix("rank_correlation")
@@ -410,8 +396,6 @@ class Scan:
     degrees = _matrix("degrees")
     source = _matrix("source")
     pvalue_source = _matrix("pvalue_source")
-    standard_error = _matrix("standard_error")
-    lag = _matrix("lag")
 
     @property
     def pairs(self) -> Integers:
@@ -539,10 +523,7 @@ class Scan:
         return [Pair(**dict(zip(columns, row, strict=True))) for row in zip(*lists, strict=True)]
 
     def to_dict(self, *, by: str = "rank_excess") -> dict[str, NDArray[Any]]:
-        """Return all pairs as columns, sorted as in `order`; the names are those of `Pair`.
-
-        With standard errors if they were requested.
-        """
+        """Return all pairs as columns, sorted as in `order`; the names are those of `Pair`."""
         return self._columns_of(self._ordered(by))
 
     def _columns_of(self, rows: PairRows) -> dict[str, NDArray[Any]]:
@@ -625,9 +606,6 @@ class Scan:
         """
         check_choice("which", which, MATRICES)
         matrix = self._square(which, self._used)
-        if matrix is None:
-            option = "lags=" if which == "lag" else "errors=True"
-            raise ValueError(f"{which} was not asked for: scan with {option}.")
         labels: Any = self.used if self._columns is None else self._columns.labels_at(self._used)
         return as_square(matrix.copy(), self.used, labels, self._library(library))
 
@@ -641,9 +619,8 @@ class Scan:
     def fit(self, a: Any, b: Any) -> KBFit | HGRFit:
         """Fit the transformations of one pair: `hgr_jax.kb_fit` on the rows where both are present.
 
-        With ``measure="sk"`` one side is linear.  With ``"rank_kb"`` they are functions of the
-        ranks, in [-1, 1]; of a category, functions of its labels, or of the positions of its levels
-        in ``category(name).levels``.  With a category the value of the fit is not corrected for
+        Of a category, functions of its labels, or of the positions of its levels in
+        ``category(name).levels``.  With a category the value of the fit is not corrected for
         chance, as that of the scan is (``found[a, b]``, `interval`).  Values are in JAX's default
         dtype: if float32 cannot tell them apart, a warning says that the fit differs from the scan
         (which shifts and scales such columns first).
@@ -721,7 +698,11 @@ class Scan:
 
         None where there is no correlation.  Raises as `fit` does.
         """
-        return details_of(self, *self._names(a, b))
+        details = details_of(self, *self._names(a, b))
+        if details is None:
+            return None
+        influence = details.influence.in_table(self.data)
+        return dataclasses.replace(details, influence=influence)
 
     def values(self, name: Any) -> Floats:
         """Return a column ``(n,)`` as the scan reads it, NaN where it is missing.
@@ -734,22 +715,11 @@ class Scan:
         if category is not None:
             return np.where(category.codes < 0, np.nan, category.codes)
         place = list(columns.number_positions).index(position)
-        column = np.asarray(columns.numbers[:, place])
-        if self.settings["measure"].startswith("rank_"):
-            if self._weights is not None:
-                column = np.where(self._weights > 0, column, np.nan)
-            return ranks(column[:, None])[:, 0]
-        return column
+        return np.asarray(columns.numbers[:, place])
 
     def _values_of_pair(self, a: Any, b: Any) -> tuple[Floats, Floats]:
-        """Return two columns ``(n,)``, the second one as many rows later as it follows the first.
-
-        Raises as `fit` does.
-        """
-        first, second, lag = self.values(a), self.values(b), self._value("lag", a, b)
-        if math.isnan(lag) or lag == 0:
-            return first, second
-        return first, self._design.later(second, int(lag), np.nan)
+        """Return two columns ``(n,)``.  Raises as `fit` does."""
+        return self.values(a), self.values(b)
 
     def category(self, name: Any) -> Category | None:
         """Return codes and levels of a column that is a category, or None."""

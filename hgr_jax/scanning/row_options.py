@@ -1,4 +1,4 @@
-"""Options that say something of each row: how often it was counted, its order, its group.
+"""Options that say something of each row: its order, its group.
 
 They are columns of the table, or arrays.  Such a column is in no pair.
 """
@@ -10,9 +10,8 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
-from hgr_jax._checks import as_lags, as_repeats, check_indexes, rows_at
+from hgr_jax._checks import check_indexes
 from hgr_jax._optional import require
 from hgr_jax._texts import near_matches
 from hgr_jax.inference.dependent_rows import RowDesign
@@ -23,18 +22,15 @@ from hgr_jax.tables.columns import Frame, as_columns
 def with_row_options(table: Any, request: Request) -> tuple[Any, Request]:
     """Return a table without the columns that describe its rows, and its request.
 
-    Rows are repeated as often as they were counted; the request has the `RowDesign` of rows in an
-    order or in groups.
+    The request has the `RowDesign` of rows in an order or in groups.
     """
-    options = {name: getattr(request, name) for name in ("counts", "order", "groups")}
+    options = {name: getattr(request, name) for name in ("order", "groups")}
     options = {name: value for name, value in options.items() if value is not None}
     if not options:
         return table, request
     if isinstance(table, np.ndarray) or not _is_named(table):
         table = np.asarray(table)
-        names = list(request.names or (f"x{place}" for place in range(table.shape[-1])))
-        columns = dict(zip(names, table.T, strict=True))
-        request = dataclasses.replace(request, names=None)
+        columns = {f"x{place}": column for place, column in enumerate(table.T)}
         return with_row_options(columns, request)
     names, rows = _names_in(table), _row_count_of(table)
     values = {}
@@ -47,19 +43,10 @@ def with_row_options(table: Any, request: Request) -> tuple[Any, Request]:
         else:
             values[option] = True
     names = [name for name in names if str(name) not in request.row_columns]
-    if "counts" in options:
-        order = as_repeats(values["counts"], rows)
-        weights = request.weights
-        if weights is not None and not isinstance(weights, str):
-            check_indexes(table=table, weights=weights)
-            weights = np.asarray(weights)[order] if np.shape(weights) == (rows,) else weights
-        request = dataclasses.replace(request, counts=None, weights=weights)
-        return _rows_at(table, names, order), request
     if isinstance(request.order, str):
         values["order"] = _sortable(request.order, values["order"])
     design = RowDesign.of(rows, values.get("order"), values.get("groups"))
-    lags = None if request.lags is None else as_lags(request.lags, int(design.sizes.min()))
-    return _rows_at(table, names, None), dataclasses.replace(request, design=design, lags=lags)
+    return _columns_at(table, names), dataclasses.replace(request, design=design)
 
 
 def _is_named(table: Any) -> bool:
@@ -108,14 +95,10 @@ def _sortable(name: str, column: Any) -> Any:
     return np.asarray(parsed.numbers[:, 0], np.float64)
 
 
-def _rows_at(table: Any, names: Sequence[Any], order: NDArray[np.intp] | None) -> Any:
-    """Return columns of a table, at the rows of ``order``; None for all, as they are."""
+def _columns_at(table: Any, names: Sequence[Any]) -> Any:
+    """Return some columns of a table."""
     if isinstance(table, Frame):
-        rows = slice(None) if order is None else order
-        columns = {name: np.asarray(table.columns[name])[rows] for name in names}
-        return dataclasses.replace(table, columns=columns)
+        return dataclasses.replace(table, columns={name: table.columns[name] for name in names})
     if isinstance(table, Mapping):
-        columns = {name: table[name] for name in names}
-        return columns if order is None else rows_at(columns, order)
-    selected = _native(table).select(list(names))
-    return (selected if order is None else selected[order.tolist()]).to_native()
+        return {name: table[name] for name in names}
+    return _native(table).select(list(names)).to_native()

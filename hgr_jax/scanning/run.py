@@ -1,33 +1,38 @@
-"""The pipeline from a `Table` to a `Scan`: estimates, tests, notes on columns, result."""
+"""The pipeline from a table to a `Scan`: estimates, tests, notes on columns, result."""
 
 from __future__ import annotations
 
 import dataclasses
 import functools
-from collections.abc import Callable
+from collections.abc import Sequence
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
 from hgr_jax._arrays import Floats, Integers
 from hgr_jax._progress import progress_bar
-from hgr_jax._texts import counted
 from hgr_jax.core.ranks import LEAST_ROWS
 from hgr_jax.inference.dependent_rows import TOO_SLOW, RowDesign
 from hgr_jax.inference.intervals import adjust, corrected_on_host
-from hgr_jax.scanning.design_tests import DesignTests, of_groups, with_later
+from hgr_jax.scanning.design_tests import DesignTests, of_groups
 from hgr_jax.scanning.features import Estimates
+from hgr_jax.scanning.given import GivenColumns
 from hgr_jax.scanning.memory import MemoryTable
-from hgr_jax.scanning.pairs import skipped_columns
+from hgr_jax.scanning.pairs import selected, skipped_columns
 from hgr_jax.scanning.rank_tests import RankResults, estimate_by_ranks
-from hgr_jax.scanning.request import Test
+from hgr_jax.scanning.request import Request, Test
 from hgr_jax.scanning.result import PairRows, Scan
 from hgr_jax.scanning.significance import SOURCES, Significance, test_pairs
-from hgr_jax.scanning.table import Table
-from hgr_jax.tables.columns import add_note
+from hgr_jax.scanning.squares import spread, squares_of
+from hgr_jax.tables.columns import Columns, add_note
 
 SAME_CORRELATION = 1 - 1e-6
 """Smallest |Pearson|, or HGR of two categories, of columns that are functions of each other."""
+
+
+SQUARE_SIDE, SIDE_OF_SLOW = 128, 32
+"""Number of columns of a part of a square; where a pair takes a millisecond or more."""
 
 
 @dataclasses.dataclass(frozen=True)
@@ -35,186 +40,183 @@ class Examined:
     """Estimates and tests of pairs ``(N, 2)``.
 
     Attributes:
-      table: the table of the pairs.
+      columns: the columns of the table.
+      request: options of the scan.
+      positions: ``(N, 2)``, positions of the columns of each pair.
+      given: the given columns, or None.
       values: estimates of the measure.
       of_ranks: HGR, of ranks.
       rows: ``(N,)``, effective sample sizes.
       tests: p-values.
-      skipped, notes: as of `Scan`.
+      notes: as of `Scan`.
     """
 
-    table: Table
+    columns: Columns
+    request: Request
+    positions: Integers
+    given: GivenColumns | None
     values: Estimates
     of_ranks: Estimates
     rows: Floats
     tests: Significance
-    skipped: dict[str, str]
     notes: dict[str, str]
 
 
-def scan_pairs(table: Table) -> Scan:
-    """Scan the pairs of a table."""
-    return as_scan(examine(table))
+class Square(NamedTuple):
+    """What was found of the pairs of a square.
+
+    Attributes:
+      values, of_ranks, rows, tests: as of `Examined`.
+      ill: names of the columns that are ill conditioned.
+      slow: names of the columns that are too slow for the length of a series.
+    """
+
+    values: Estimates
+    of_ranks: Estimates
+    rows: Floats
+    tests: Significance
+    ill: list[str]
+    slow: list[str]
 
 
-def examine(table: Table) -> Examined:
-    """Estimate and test the pairs of a table."""
-    columns, request, count = table.columns, table.request, len(table.pairs)
-    skipped = skipped_columns(columns, request)
-    shown = request.execution.progress
-    bar = functools.partial(progress_bar, shown, count, unit="pair", leave=False)
-    with bar(label="values") as advance:
-        values, well_conditioned = table.estimate(advance)
-    notes = dict(columns.notes)
+def examine(
+    columns: Columns, request: Request, pairs: Integers, given: GivenColumns | None = None
+) -> Examined:
+    """Estimate and test pairs ``(N, 2)`` of columns, square by square."""
+    if request.measure.function is not None:  # which takes numbers only
+        pairs = pairs[np.isin(pairs, columns.number_positions).all(axis=1)]
+    count = len(pairs)
+    values, of_ranks, rows = Estimates.none(count), Estimates.none(count), np.zeros(count)
+    tests, ill, slow = Significance.none(count), dict[str, None](), dict[str, None]()
+    squares = squares_of(pairs, _side_of(request))
+    execution = request.execution
+    alone = dataclasses.replace(request, execution=dataclasses.replace(execution, executor=None))
+    tasks = (
+        functools.partial(examine_square, *selected(columns, pairs[places]), alone, given)
+        for places in squares
+    )
+    bar = progress_bar(execution.progress, count, unit="pair", label="pairs", leave=False)
+    with bar as advance:
+        for places, found in zip(squares, spread(execution.executor, tasks), strict=True):
+            values.put(places, found.values)
+            of_ranks.put(places, found.of_ranks)
+            tests.put(places, found.tests)
+            rows[places] = found.rows
+            ill |= dict.fromkeys(found.ill)
+            slow |= dict.fromkeys(found.slow)
+            advance(len(places))
+    examined = Examined(
+        columns, request, pairs, given, values, of_ranks, rows, tests, dict(columns.notes)
+    )
+    _note_all(examined, [*ill], [*slow])
+    return examined
+
+
+def _side_of(request: Request) -> int:
+    kind = None if request.test is None else request.test.kind
+    slow = request.measure.function is not None or request.given is not None
+    return SIDE_OF_SLOW if slow or request.design or kind == "permutation" else SQUARE_SIDE
+
+
+def examine_square(
+    columns: Columns, pairs: Integers, request: Request, given: GivenColumns | None
+) -> Square:
+    """Estimate and test the pairs ``(N, 2)`` of a square, of which all columns are."""
+    table = MemoryTable(columns, request, pairs, given)
+    count, test, of_hgr = len(pairs), request.test, request.measure.kernels.ranked
+    values, well_conditioned = table.estimate()
     rows = table.effective_rows()
-    conditioning = table.features.conditioning
-    if conditioning is not None:
-        rows = np.maximum(rows - (len(conditioning) - 1), 2)
+    if table.features.conditioning is not None:
+        rows = np.maximum(rows - (len(table.features.conditioning) - 1), 2)
     by_ranks, tests = RankResults.none(count), Significance.none(count)
-    of_hgr, test = request.measure.kernels.ranked, request.test
-    with bar(label="ranks") as advance:
-        if request.measure.function is None and (of_hgr or test is not None):
-            by_law = test is not None and test.kind == "auto" and table.given is None
-            by_law &= not request.measure.kernels.single and request.design is None
-            by_ranks = estimate_by_ranks(table, rows, advance, tested=by_law)
-    of_ranks = by_ranks.estimates
+    if request.measure.function is None and (of_hgr or test is not None):
+        by_law = test is not None and test.kind == "auto" and request.design is None
+        if given is None:
+            by_ranks = estimate_by_ranks(table, rows, _no_progress, tested=by_law)
+        else:
+            by_ranks.estimates.put(np.arange(count), table.estimate_ranks_given())
+    of_ranks, slow = by_ranks.estimates, list[str]()
     if of_hgr:
         values = dataclasses.replace(of_ranks, pearson=values.pearson, linear=values.linear)
         well_conditioned[:] = True  # whatever the values are, ranks are
-    _note_conditioning(table, values, well_conditioned, notes)
-    _note_ranks_of_columns(table, by_ranks.of_columns, notes)
-    if request.measure.function is None:
-        _note_constants(table, values, notes)
-        _note_same_values(table, values, notes)
-    if test is not None:
-        with bar(label="p-values") as advance:
-            if request.design is None:
-                tests = test_pairs(table, test, values, by_ranks, rows, advance)
-            else:
-                tests = _test_by_design(table, test, request.design, values.varies, notes, advance)
-                _estimate_at_lags(table, request.design, tests.lag, values, of_ranks, rows)
-    return Examined(table, values, of_ranks, rows, tests, skipped, notes)
+    if test is not None and request.design is None:
+        tests = test_pairs(table, test, values, by_ranks, rows)
+    elif test is not None:
+        assert request.design is not None
+        tests, slow = _test_by_design(table, test, request.design, values.varies)
+    ill = [columns.names[i] for i in columns.number_positions[~well_conditioned]]
+    return Square(values, of_ranks, rows, tests, ill, slow)
+
+
+def _no_progress(done: int) -> None:
+    """Show nothing: progress is shown square by square."""
+
+
+def _note_all(examined: Examined, ill: Sequence[str], slow: Sequence[str]) -> None:
+    """Note what is to be said of columns."""
+    notes = examined.notes
+    for name in ill:
+        remark = (
+            "ill conditioned (far outliers, or values that only their last digits tell apart): take"
+            " ranks or lower degrees"
+        )
+        add_note(notes, name, remark)
+    if examined.request.measure.function is None:
+        _note_constants(examined)
+        _note_same_values(examined)
+    for name in slow if len(slow) > 1 else ():
+        add_note(notes, name, TOO_SLOW)
 
 
 def _test_by_design(
-    table: Table,
-    test: Test,
-    design: RowDesign,
-    usable: NDArray[np.bool_],
-    notes: dict[str, str],
-    progress: Callable[[int], None],
-) -> Significance:
-    """Test pairs whose rows are in an order or in groups; note series that are too slow."""
+    table: MemoryTable, test: Test, design: RowDesign, usable: NDArray[np.bool_]
+) -> tuple[Significance, list[str]]:
+    """Test pairs whose rows are in an order or in groups; return series that are too slow."""
     tests, by_design = Significance.none(len(table.pairs)), DesignTests(table, design, test)
-    by_design.test(usable, progress)
+    by_design.test(usable)
     tests.pvalue[:] = by_design.pvalue
     tests.source[:] = [SOURCES.index(source) for source in by_design.source]
-    tests.lag[:] = by_design.lag
-    slow = by_design.slow_columns()
-    for column in slow if len(slow) > 1 else ():
-        add_note(notes, table.columns.names[table.columns.number_positions[column]], TOO_SLOW)
+    names = table.columns.names
+    slow = [names[table.columns.number_positions[c]] for c in by_design.slow_columns()]
     between = np.flatnonzero(usable & by_design.between)
     if len(between):
-        request = dataclasses.replace(
-            table.request, order=None, lags=None, groups=None, design=None
-        )
-        columns = of_groups(table.columns, design)
-        of_one_row = examine(MemoryTable(columns, request, table.positions[between])).tests
+        request = dataclasses.replace(table.request, order=None, groups=None, design=None)
+        columns, pairs = selected(of_groups(table.columns, design), table.positions[between])
+        of_one_row = examine_square(columns, pairs, request, None).tests
         tests.pvalue[between] = of_one_row.pvalue
         tests.log_of_law[between] = of_one_row.log_of_law
         tests.source[between] = np.where(of_one_row.source > 0, SOURCES.index("between"), 0)
-    return tests
+    return tests, slow
 
 
-def _estimate_at_lags(
-    table: Table,
-    design: RowDesign,
-    lag: Integers,
-    values: Estimates,
-    of_ranks: Estimates,
-    rows: Floats,
-) -> None:
-    """Replace the estimates, and numbers of rows, of pairs by those at their lags ``(N,)``."""
-
-    def progress(done: int) -> None:
-        """Show nothing: few pairs depend most at the same lag."""
-
-    for each in np.unique(lag[lag != 0]).tolist():
-        places = np.flatnonzero(lag == each)
-        columns = with_later(table.columns, design, each)
-        pairs = table.positions[places] + np.array([0, len(table.columns.names)])
-        lagged = MemoryTable(columns, table.request, pairs)
-        estimates, _ = lagged.estimate(progress)
-        rows[places] = lagged.effective_rows()
-        by_ranks = estimate_by_ranks(lagged, rows[places], progress, tested=False).estimates
-        if table.kernels.ranked:
-            estimates = dataclasses.replace(
-                by_ranks, pearson=estimates.pearson, linear=estimates.linear
-            )
-        of_ranks.put(places, by_ranks)
-        values.put(places, estimates)
-
-
-def _note_conditioning(
-    table: Table, values: Estimates, well_conditioned: NDArray[np.bool_], notes: dict[str, str]
-) -> None:
-    """Note ill-conditioned columns."""
-    columns = table.columns
-    ill = columns.number_positions[~well_conditioned]
-    for position in ill:
-        what = "ill conditioned (far outliers, or values that only their last digits tell apart)"
-        add_note(notes, columns.names[position], f"{what}: {table.conditioning_advice}")
-    for first, second in table.positions[values.unresolved].tolist():
-        if first in columns.category_positions:
-            first, second = second, first
-        if first not in ill and second not in ill:
-            remark = (
-                f"beside {columns.names[second]} it has other values than elsewhere, on which its"
-                " functions are ill conditioned: no value; scan these two in memory"
-            )
-            add_note(notes, columns.names[first], remark)
-
-
-def _note_ranks_of_columns(
-    table: Table, of_columns: NDArray[np.bool_], notes: dict[str, str]
-) -> None:
-    """Note how many pairs have values of ranks that are not of the rows that they share."""
-    count = int(of_columns.sum())
-    if count:
-        advice = "" if table.complete else "; a scan in memory ranks these"
-        remark = (
-            f"HGR and |Spearman| of {counted(count, 'pair')} are approximate: columns are ranked"
-            f" among all rows where they are present, not among those that a pair shares{advice}"
-        )
-        add_note(notes, "missing values", remark)
-
-
-def _note_constants(table: Table, values: Estimates, notes: dict[str, str]) -> None:
+def _note_constants(examined: Examined) -> None:
     """Note columns that, or whose residuals, do not vary on the rows they share with another."""
-    lost = (values.degrees == 0) & ((values.rows >= 2) & ~values.unresolved)[:, None]
-    what = "is explained by what is given, or constant," if table.given else "does not vary"
-    _note_pairs(table, lost, f"{what} on the rows that it shares with", notes)
-    if table.kernels.ranked:
+    values = examined.values
+    lost = (values.degrees == 0) & (values.rows >= 2)[:, None]
+    what = "is explained by what is given, or constant," if examined.given else "does not vary"
+    _note_pairs(examined, lost, f"{what} on the rows that it shares with")
+    if examined.request.measure.kernels.ranked:
         few = (values.rows >= 2) & (values.rows < LEAST_ROWS)
         both = np.stack([few, few], axis=1) & ~lost
-        _note_pairs(table, both, f"shares fewer than {LEAST_ROWS} rows with", notes)
+        _note_pairs(examined, both, f"shares fewer than {LEAST_ROWS} rows with")
 
 
-def _note_pairs(table: Table, chosen: NDArray[np.bool_], what: str, notes: dict[str, str]) -> None:
+def _note_pairs(examined: Examined, chosen: NDArray[np.bool_], what: str) -> None:
     """Note what keeps columns, the ``chosen`` sides of pairs ``(N, 2)``, from having a value."""
-    positions, counts = np.unique(table.positions[chosen], return_counts=True)
+    positions, counts = np.unique(examined.positions[chosen], return_counts=True)
     for position, count in zip(positions, counts, strict=True):
         others = f"{count} other column{'s' if count > 1 else ''}"
-        add_note(notes, table.columns.names[position], f"{what} {others}: no value there")
+        name = examined.columns.names[position]
+        add_note(examined.notes, name, f"{what} {others}: no value there")
 
 
-def _note_same_values(table: Table, values: Estimates, notes: dict[str, str]) -> None:
+def _note_same_values(examined: Examined) -> None:
     """Note columns that are functions of an earlier column."""
-    columns = table.columns
+    columns, values = examined.columns, examined.values
     position_of = dict(zip(columns.category_positions.tolist(), columns.categories, strict=True))
     noted: set[int] = set()
     for place in np.flatnonzero(values.value >= SAME_CORRELATION):
-        first, second = sorted(table.positions[place].tolist())
+        first, second = sorted(examined.positions[place].tolist())
         categories = [position_of.get(first), position_of.get(second)]
         if second in noted:
             continue
@@ -225,7 +227,7 @@ def _note_same_values(table: Table, values: Estimates, notes: dict[str, str]) ->
         else:
             continue
         noted.add(second)
-        add_note(notes, columns.names[second], remark)
+        add_note(examined.notes, columns.names[second], remark)
 
 
 def as_scan(examined: Examined, adjusted: Floats | None = None) -> Scan:
@@ -234,17 +236,18 @@ def as_scan(examined: Examined, adjusted: Floats | None = None) -> Scan:
     ``adjusted`` are the adjusted p-values ``(N,)``; default: adjusted for these pairs.
     """
     if adjusted is None:
-        adjusted = adjust(examined.tests.pvalue, examined.table.request.fdr)
-    table, values, of_ranks = examined.table, examined.values, examined.of_ranks
-    request, columns, tests = table.request, table.columns, examined.tests
+        adjusted = adjust(examined.tests.pvalue, examined.request.fdr)
+    values, of_ranks, tests = examined.values, examined.of_ranks, examined.tests
+    request, columns, given = examined.request, examined.columns, examined.given
+    left_out = skipped_columns(columns, request)
     parameters = np.maximum(values.degrees.sum(axis=1) - 1, 1)
     corrected = corrected_on_host(values.value, examined.rows, parameters)
     if request.measure.kernels.ranked:
         corrected = np.asarray(values.value, np.float64)
-    elif request.measure.name not in ("kb", "rank_kb"):
+    elif request.measure.name != "kb":
         corrected = np.full(len(corrected), np.nan)
     rows = PairRows(
-        pairs=table.positions,
+        pairs=examined.positions,
         correlation=values.value,
         rank_correlation=of_ranks.value,
         pearson=values.pearson,
@@ -258,26 +261,24 @@ def as_scan(examined: Examined, adjusted: Floats | None = None) -> Scan:
         n_obs=values.rows,
         degrees=values.degrees,
         source=tests.source,
-        standard_error=values.error if request.errors else None,
-        lag=None if request.lags in (None, (0,)) else tests.lag,
     )
-    given = [columns.names[i] for i in table.given_positions]
-    settings = request.settings(table.rows, str(table.features.x.dtype), given)
-    if not table.complete:
+    settings = request.settings(columns.rows_of_table, () if given is None else given.names)
+    if columns.drawn is not None:
         settings["sample_rows"] = columns.rows
-    skipped = [columns.names[i] in examined.skipped for i in columns.number_positions]
+    skipped = [columns.names[i] in left_out for i in columns.number_positions]
+    conditioning = None
+    if given is not None:
+        of = given.ranked() if request.measure.kernels.ranked else given
+        conditioning = of.functions()
     return Scan(
         names=columns.names,
-        skipped=examined.skipped,
+        skipped=left_out,
         notes=examined.notes,
         settings=settings,
         _rows=rows,
         _numbers=columns.number_positions[~np.array(skipped, bool)],
         _columns=columns,
-        _weights=table.row_weights,
-        _conditioning=(
-            table.in_ranks if request.measure.kernels.ranked else table.features
-        ).conditioning,
+        _weights=request.row_weights,
+        _conditioning=conditioning,
         _kernels=request.measure.kernels,
-        _design=request.design,
     )

@@ -12,7 +12,7 @@ import dataclasses
 import functools
 import itertools
 from collections.abc import Sequence
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import jax
 import jax.numpy as jnp
@@ -65,8 +65,10 @@ class RankScreen:
       side: largest number of columns of a part.
     """
 
-    def __init__(self, parts: Sequence[Sequence[RankedColumn]], side: int) -> None:
-        """Prepare the tables."""
+    def __init__(
+        self, parts: Sequence[Sequence[RankedColumn]], side: int, laws: Any = None
+    ) -> None:
+        """Prepare the tables, or take those ``laws`` of another screen of the table."""
         self.parts, self.side = parts, side
         self.rows = len(parts[0][0].codes)
         self.at_once = min(PRODUCT_ROWS, 1 << (self.rows - 1).bit_length())
@@ -76,8 +78,10 @@ class RankScreen:
             for name in ("effective_share", "log_orders"):
                 getattr(self, name)[place, : len(part)] = [getattr(each, name) for each in part]
             self.counts[place, : len(part)] = [each.reliable for each in part]
-        which, laws = laws_by_counts(np.unique(self.counts[self.counts > 0]))
-        self.laws = jax.device_put((which, *law_tables(laws, self.rows)))
+        if laws is None:
+            which, pairs = laws_by_counts(np.unique(self.counts[self.counts > 0]))
+            laws = which, *law_tables(pairs, self.rows)
+        self.laws = jax.device_put(laws)
         chunks = -(-self.rows // self.at_once)
         each = 4 * MOST_FUNCTIONS * side * self.at_once
         # Squares come row by row: the left part stays the same, the right part changes.

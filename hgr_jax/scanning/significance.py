@@ -23,17 +23,15 @@ from hgr_jax.inference.independence import OF_RESIDUALS
 from hgr_jax.inference.permutation import permutation_test
 from hgr_jax.measures import kb
 from hgr_jax.scanning.features import Estimates, Features
+from hgr_jax.scanning.given import conditional_tests
 from hgr_jax.scanning.level_tests import LevelTests
+from hgr_jax.scanning.memory import MemoryTable
 from hgr_jax.scanning.rank_tests import RankResults
 from hgr_jax.scanning.request import Measure, Test
-from hgr_jax.scanning.resampling import conditional_tests, permutation_null
-from hgr_jax.scanning.table import Table
-
-SAMPLED = "sampled permutation"
-"""Source of p-values by permutations of a sample of the rows."""
+from hgr_jax.scanning.resampling import permutation_null
 
 SOURCES = (
-    *("", "rank", "asymptotic", "permutation", "exact", OF_RESIDUALS, SAMPLED),
+    *("", "rank", "asymptotic", "permutation", "exact", OF_RESIDUALS),
     *("shifts", "within", "between", "tail"),
 )
 
@@ -47,7 +45,6 @@ class Significance:
       log_of_law: logarithms of p-values by a law, which may underflow as numbers; NaN for others.
       source: sources of the p-values, positions in `SOURCES`.
       null_mean, null_95: mean and 95% point of the measure for independent columns.
-      lag: of series, by how many rows the second column follows the first where they depend most.
     """
 
     pvalue: Floats
@@ -55,14 +52,13 @@ class Significance:
     source: NDArray[np.int8]
     null_mean: Floats
     null_95: Floats
-    lag: Integers
 
     @staticmethod
     def none(count: int) -> Significance:
         """Return tests of ``count`` pairs without any p-value."""
         absent = np.full(count, np.nan)
-        source, lag = np.zeros(count, np.int8), np.zeros(count, np.intp)
-        return Significance(absent, absent.copy(), source, absent.copy(), absent.copy(), lag)
+        source = np.zeros(count, np.int8)
+        return Significance(absent, absent.copy(), source, absent.copy(), absent.copy())
 
     @property
     def log_pvalue(self) -> Floats:
@@ -74,6 +70,11 @@ class Significance:
         """Select pairs."""
         return Significance(*(getattr(self, f.name)[chosen] for f in dataclasses.fields(self)))
 
+    def put(self, places: Integers, others: Significance) -> None:
+        """Replace the tests of the pairs at ``places``."""
+        for field in dataclasses.fields(self):
+            getattr(self, field.name)[places] = getattr(others, field.name)
+
     def set_law(self, places: NDArray[Any], log_p: Floats, source: Any) -> None:
         """Store log p-values of some pairs, and their source."""
         self.log_of_law[places], self.pvalue[places] = log_p, np.exp(log_p)
@@ -81,19 +82,18 @@ class Significance:
 
 
 def test_pairs(
-    table: Table,
+    table: MemoryTable,
     test: Test,
     values: Estimates,
     by_ranks: RankResults,
     rows: Floats,
-    progress: Callable[[int], None],
 ) -> Significance:
     """Test pairs, given their values, their results by ranks, and their effective sample sizes."""
     pairs, measure, of_ranks = table.pairs, table.request.measure, by_ranks.estimates
     kernels, usable = measure.kernels, values.varies
     tests = Significance.none(len(pairs))
     if measure.function is not None:
-        _permute(tests, table, measure, usable, test, progress)
+        _permute(tests, table, measure, usable, test)
         return tests
     if usable.any() and not kernels.ranked:
         sizes = (rows[usable], *values.degrees[usable].T)
@@ -103,13 +103,11 @@ def test_pairs(
     source = np.where(by_ranks.exact[has_law], SOURCES.index("exact"), SOURCES.index("rank"))
     tests.set_law(has_law, by_ranks.log_p[has_law], source)
     if table.given is not None:
-        tests.pvalue[:] = conditional_tests(
-            table.in_ranks, table.given.ranked(), pairs, usable, progress
-        )
+        tests.pvalue[:] = conditional_tests(table.in_ranks, table.given.ranked(), pairs, usable)
         tests.source[usable] = SOURCES.index(OF_RESIDUALS)
         return tests
     categories = pairs >= table.features.n_numeric
-    if test.kind == "auto" and not kernels.single:
+    if test.kind == "auto":
         by_law = usable & categories.any(axis=1) & of_ranks.varies
         if by_law.any():
             levels = LevelTests(table, of_ranks, rows, by_law)
@@ -125,44 +123,36 @@ def test_pairs(
         tests.set_law(usable, log_p, SOURCES.index("asymptotic"))
     without_law = usable & (tests.source == 0)
     if without_law.any() and test.kind != "asymptotic":
-        of_values = (test.kind == "permutation" or kernels.single) and not kernels.ranked
+        of_values = test.kind == "permutation" and not kernels.ranked
         if not of_values:
             measure = dataclasses.replace(measure, kernels=kernels.of_ranks())
-        _permute(tests, table, measure, without_law, test, progress, of_values=of_values)
-        if not table.complete:
-            tests.source[without_law] = SOURCES.index(SAMPLED)
+        _permute(tests, table, measure, without_law, test, of_values=of_values)
     return tests
 
 
 def _permute(
     tests: Significance,
-    table: Table,
+    table: MemoryTable,
     measure: Measure,
     chosen: NDArray[np.bool_],
     test: Test,
-    progress: Callable[[int], None],
     *,
     of_values: bool = True,
 ) -> None:
     """Test the chosen pairs of a table by permutations of values or of ranks, in place."""
     places, pairs = np.flatnonzero(chosen), table.pairs
     features = table.permuted_rows(of_values=of_values)
-    if measure.function is None and features.weights is None and measure.kernels.plain:
+    if measure.function is None and features.weights is None:
         seed = np.asarray(jax.random.key_data(test.random_key))
         sums = table.permuted_sums(measure.kernels, of_values=of_values)
-        null = permutation_null(sums, pairs[places], test.permutations, seed, progress)
+        null = permutation_null(sums, pairs[places], test.permutations, seed)
         tests.pvalue[places] = null.pvalue
         means, points = null.mean, null.point
     else:
-        means, points = _permute_each(tests, features, measure, pairs, places, test, progress)
+        means, points = _permute_each(tests, features, measure, pairs, places, test)
     if features is table.features:  # permutations of ranks do not have the law of the values
         tests.null_mean[places], tests.null_95[places] = means, points
     tests.source[places] = SOURCES.index("permutation")
-
-
-def _single_kernel(a: Array, b: Array, *, h: int, k: int, **options: Any) -> Array:
-    """Compute HGR-SK of a scan: a polynomial of one side, and the other side linear."""
-    return jnp.maximum(kb(a, b, h, 1, **options), kb(a, b, 1, k, **options))
 
 
 def _permute_each(
@@ -172,7 +162,6 @@ def _permute_each(
     pairs: Integers,
     places: Integers,
     test: Test,
-    progress: Callable[[int], None],
 ) -> tuple[Floats, Floats]:
     """Test pairs one by one, by permutations; return means and 95% points under independence."""
 
@@ -188,13 +177,11 @@ def _permute_each(
         keep = features.present(i) & features.present(j)
         if weights is not None:
             keep &= weights > 0
-        a, b = (features.values(column)[keep].astype(features.x.dtype) for column in (i, j))
+        a, b = (features.values(column)[keep] for column in (i, j))
         options: dict[str, Any] = {} if weights is None else {"weights": weights[keep]}
         statistic: Callable[..., Array] = absolute
         if measure.function is None:
-            # All functions of a category count as linear.
-            single = kernels.single and (pairs[index] < features.n_numeric).all()
-            statistic = _single_kernel if single else kb
+            statistic = kb
             options |= {"h": features.kernel(i, kernels.h), "k": features.kernel(j, kernels.k)}
         key, pair_key = jax.random.split(key)
         result = permutation_test(
@@ -202,5 +189,4 @@ def _permute_each(
         )
         tests.pvalue[index] = result.pvalue
         means[order], points[order] = result.null_mean, result.null_95
-        progress(1)
     return means, points

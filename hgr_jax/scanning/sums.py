@@ -1,17 +1,13 @@
 """Sums over rows of products of functions, from which all pairs are estimated.
 
-Sums add up over batches of rows; a table in memory is one batch.  A *tile* is a set of columns of
-one kind (`Layout`).  Features are computed block by block, so that no array of all rows times all
-degrees is ever in memory:
+A *tile* is a set of columns of one kind (`Layout`).  Features are computed block by block, so that
+no array of all rows times all degrees is ever in memory:
 
 * numbers: ``p_1 .. p_d`` of each column, near-orthonormal functions, 0 where it is missing;
 * categories: an indicator of each level, 0 where it is missing;
 * patterns: the weight of a row where a pattern of missing values has it, else 0.
 
-NumPy computes features and narrow products: every table has another shape, for which XLA would
-compile for longer than the arithmetic takes.  JAX computes wide products, with a small program for
-each width: it uses the accelerator, and on a busy CPU its threads do not wait for each other.
-Blocks are computed in the dtype of the data, and summed in double precision.
+Blocks are summed in double precision.
 """
 
 from __future__ import annotations
@@ -19,18 +15,15 @@ from __future__ import annotations
 import dataclasses
 import functools
 import os
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from itertools import combinations_with_replacement
 from typing import Any
 
-import jax.numpy as jnp
 import numpy as np
-from jax import Array, lax
 from numpy.typing import NDArray
 
 from hgr_jax._arrays import Floats, Integers, groups
 from hgr_jax._threads import can_limit_blas, in_threads
-from hgr_jax.core.rows import jitted
 from hgr_jax.scanning.features import Kernels, RowFunctions
 
 
@@ -67,18 +60,13 @@ class Layout:
         patterns: Integers,
         dtype: np.dtype,
         memory: int,
-        *,
-        degree: int | None = None,
     ) -> Layout:
         """Assign columns to tiles, so that a pair of tiles takes at most ``memory`` bytes."""
         # A pair of tiles takes a matrix of (columns x degree)^2 values, copies of it in double
         # precision and arrays of whitened blocks: about 40 values for each of its entries.
-        degree = kernels.largest if degree is None else degree
+        degree = kernels.largest
         most = max(1, int(np.sqrt(memory / (40 * dtype.itemsize * degree**2))))
         numbers = np.arange(n_numeric) // most
-        if kernels.differ:
-            one = np.arange(n_numeric // 2) // most
-            numbers = np.concatenate([one, 1 + one.max(initial=0) + one])
         first = numbers[-1] + 1 if len(numbers) else 0
         most_features = max(1, int(np.sqrt(memory / (8 * dtype.itemsize))))
         categories = np.cumsum(levels) // most_features
@@ -136,12 +124,6 @@ PARALLEL_NUMBERS = 2**21
 To wake a thread may take a millisecond.
 """
 
-WIDE = 256
-"""Smallest number of features on both sides of products that JAX computes."""
-
-PARTS = 4
-"""Number of parts of a side of a wide symmetric product, whose upper half alone is computed."""
-
 Block = Callable[[slice], Floats]
 
 
@@ -159,68 +141,10 @@ def sum_in_blocks(block: Block, rows: int, width: int, *, products: int = 0) -> 
         return summed
 
     count = min(os.cpu_count() or 1, rows * (width + products // 32) // PARALLEL_NUMBERS)
-    if count < 2 or (width > WIDE and not can_limit_blas()):
+    if count < 2 or not can_limit_blas():
         return total(0, rows)
     ends = [rows * i // count for i in range(count + 1)]
     return functools.reduce(np.add, in_threads(total, ends[:-1], ends[1:]))
-
-
-def _wide_products(
-    features: Callable[[slice], tuple[Floats, Floats | None]], rows: int, dtype: np.dtype
-) -> NDArray[np.float64]:
-    """Sum ``f g^T``, or ``f f^T``, over blocks of rows, by JAX.
-
-    ``features`` of some rows are ``f (m, rows)`` and ``g (q, rows)`` or None, both wide.
-    """
-    total: NDArray[np.float64] | None = None
-    pending: Array | None = None
-    shapes = (0, 0)
-
-    def padded(f: Floats) -> Floats:
-        """Return ``f`` padded with 0 to a multiple of 64 features and the rows of a block."""
-        filled = np.empty((-(-len(f) // 64) * 64, TILE_ROWS), dtype)
-        filled[: len(f), : f.shape[1]] = f
-        filled[: len(f), f.shape[1] :] = 0
-        filled[len(f) :] = 0
-        return filled
-
-    def done(product: Array) -> NDArray[np.float64]:
-        part = np.asarray(product)[: shapes[0], : shapes[1]]
-        return part.astype(np.float64) if total is None else np.add(total, part, out=total)
-
-    for start in range(0, rows, TILE_ROWS):
-        f, g = features(slice(start, min(start + TILE_ROWS, rows)))
-        shapes = len(f), len(f if g is None else g)
-        # The next features are computed while JAX computes these products.
-        following = _upper(padded(f)) if g is None else _full(padded(f), padded(g))
-        total = total if pending is None else done(pending)
-        pending = following
-    assert pending is not None
-    total = done(pending)
-    if shapes[0] == shapes[1] and g is None:
-        upper = np.triu(total)
-        total = upper + np.triu(total, 1).T
-    return total
-
-
-_transposed = functools.partial(
-    lax.dot_general, dimension_numbers=(((1,), (1,)), ((), ())), precision=lax.Precision.HIGHEST
-)
-
-_full = jitted(_transposed)
-
-
-def _upper_half(f: Array) -> Array:
-    """Return ``f f^T`` on and above its diagonal; most entries below are 0."""
-    size = len(f) // PARTS
-    rows = [
-        jnp.pad(_transposed(f[i * size : (i + 1) * size], f[i * size :]), ((0, 0), (i * size, 0)))
-        for i in range(PARTS)
-    ]
-    return jnp.concatenate(rows)
-
-
-_upper = jitted(_upper_half)
 
 
 def number_products(
@@ -234,18 +158,15 @@ def number_products(
         return f.reshape(-1, f.shape[-1]), g
 
     widths = left.count * left.shape[1], right.count * right.shape[1]
-    return _row_products(both, left.shape[0], widths, left.dtype)
+    return _row_products(both, left.shape[0], widths)
 
 
 def _row_products(
     both: Callable[[slice], tuple[Floats, Floats | None]],
     rows: int,
     widths: tuple[int, int],
-    dtype: np.dtype,
 ) -> NDArray[np.float64]:
     """Sum ``f g^T`` over rows, or ``f f^T`` where there is no g."""
-    if min(widths) >= WIDE:
-        return _wide_products(both, rows, dtype)
 
     def block(part: slice) -> Floats:
         f, g = both(part)
@@ -266,24 +187,15 @@ def own_products(functions: RowFunctions, weights: Floats | None) -> NDArray[np.
         f = p.reshape(-1, p.shape[-1])[columns - 1 :]
         return (f, None) if weights is None else (f, f * weights[rows])
 
-    return _row_products(both, n, (1 + functions.count * columns,) * 2, functions.dtype)
+    return _row_products(both, n, (1 + functions.count * columns,) * 2)
 
 
-def own_moments(
-    functions: RowFunctions, weights: Floats | None, beside: Floats | None = None
-) -> NDArray[np.float64]:
-    """Sum ``w p_a p_b`` of each column over the rows where it is present, ``(d+1, d+1, c)``.
-
-    With functions ``beside (m, n)`` of the rows, also ``w p_a z_k``: ``(d + 1, d + 1 + m, c)``.
-    """
+def own_moments(functions: RowFunctions, weights: Floats | None) -> NDArray[np.float64]:
+    """Sum ``w p_a p_b`` of each column over the rows where it is present, ``(d+1, d+1, c)``."""
 
     def block(rows: slice) -> Floats:
         p = functions(rows).swapaxes(0, 1)
-        weighted = _weighted(p, weights, rows)
-        part_sum = np.matmul(p, weighted.swapaxes(1, 2))
-        if beside is None:
-            return part_sum
-        return np.concatenate([part_sum, np.matmul(weighted, beside[:, rows].T)], axis=2)
+        return np.matmul(p, _weighted(p, weights, rows).swapaxes(1, 2))
 
     n, columns = functions.shape
     return np.moveaxis(sum_in_blocks(block, n, (functions.count + 1) * columns), 0, -1)
@@ -371,37 +283,6 @@ def _weighted(f: Floats, weights: Floats | None, rows: slice) -> Floats:
 
 
 @dataclasses.dataclass(frozen=True)
-class EvaluatedFunctions:
-    """Functions of columns by their values ``(1 + d, c, n)``, 1 first."""
-
-    values: Floats
-
-    @property
-    def count(self) -> int:
-        """The number of functions of a column."""
-        return len(self.values) - 1
-
-    @property
-    def shape(self) -> tuple[int, int]:
-        """The numbers of rows and of columns."""
-        return self.values.shape[2], self.values.shape[1]
-
-    @property
-    def dtype(self) -> np.dtype:
-        """The dtype of the values."""
-        return self.values.dtype
-
-    def take(self, columns: Integers) -> EvaluatedFunctions:
-        """Select columns."""
-        everything = len(columns) == self.shape[1]  # tiles are in the order of the columns
-        return self if everything else EvaluatedFunctions(self.values[:, columns])
-
-    def __call__(self, rows: slice) -> Floats:
-        """Return the values of some rows."""
-        return self.values[:, :, rows]
-
-
-@dataclasses.dataclass(frozen=True)
 class Batch:
     """Rows of a table, for sums.
 
@@ -417,17 +298,6 @@ class Batch:
     weights: Floats | None
     present: NDArray[np.bool_]
 
-    @property
-    def rows(self) -> int:
-        """The number of rows."""
-        return len(self.present)
-
-    def evaluated(self, rows: slice) -> Batch:
-        """Select rows, and evaluate the functions on them."""
-        weights = None if self.weights is None else self.weights[rows]
-        values = EvaluatedFunctions(self.functions(rows))
-        return Batch(values, self.codes[rows], weights, self.present[rows])
-
     def weights_of(self, patterns: Integers) -> Block:
         """Return the function that computes weights ``(u, rows)`` of rows in each pattern."""
         present, weights, dtype = self.present, self.weights, self.functions.dtype
@@ -437,67 +307,6 @@ class Batch:
             return part_sum if weights is None else part_sum * weights[rows]
 
         return block
-
-
-@dataclasses.dataclass(frozen=True)
-class TileSums:
-    """Sums over rows of two tiles, or of one with itself.
-
-    Attributes:
-      cross: cross moments of their features; with categories, a last row and column of 0 follows,
-        to which padded positions of features refer.
-      own: `own_sums` of each tile on the patterns of the other; one alone for a tile with itself.
-    """
-
-    cross: Floats
-    own: tuple[Floats, ...]
-
-    def __add__(self, other: TileSums) -> TileSums:
-        """Return the sums over the rows of both."""
-        own = tuple(a + b for a, b in zip(self.own, other.own, strict=True))
-        return TileSums(self.cross + other.cross, own)
-
-
-def sums_of_tiles(
-    layout: Layout, batch: Batch, tiles: Mapping[str, tuple[Integers, Integers]]
-) -> dict[str, TileSums]:
-    """Sum over the rows of a batch, for pairs of tiles, given as columns, by name.
-
-    Functions of few columns are evaluated once for all sums, part by part, in the cache.
-    """
-    if not batch.functions.shape[1] or batch.functions.count * batch.functions.shape[1] >= WIDE:
-        return _sums_at_once(layout, batch, tiles)
-
-    def total(start: int, end: int) -> dict[str, TileSums]:
-        parts = (
-            _sums_at_once(layout, batch.evaluated(slice(i, min(i + TILE_ROWS, end))), tiles)
-            for i in range(start, end, TILE_ROWS)
-        )
-        return functools.reduce(_summed_tiles, parts)
-
-    count = max(1, min(os.cpu_count() or 1, batch.rows // TILE_ROWS))
-    ends = [batch.rows * i // count for i in range(count + 1)]
-    return functools.reduce(_summed_tiles, in_threads(total, ends[:-1], ends[1:]))
-
-
-def _summed_tiles(one: dict[str, TileSums], other: dict[str, TileSums]) -> dict[str, TileSums]:
-    return {name: sums + other[name] for name, sums in one.items()}
-
-
-def _sums_at_once(
-    layout: Layout, batch: Batch, tiles: Mapping[str, tuple[Integers, Integers]]
-) -> dict[str, TileSums]:
-    """Sum over the rows of a batch as `sums_of_tiles` does."""
-    own: dict[int, Floats] = {}
-    sums = {}
-    for name, (left, right) in tiles.items():
-        for columns in (left, right):
-            if columns[0] not in own:
-                own[columns[0]] = own_sums(layout, batch, columns, np.arange(layout.count))
-        others = [(left, right)] if left[0] == right[0] else [(left, right), (right, left)]
-        parts = (own[columns[0]][..., layout.patterns_of(other)] for columns, other in others)
-        sums[name] = TileSums(cross_sums(layout, batch, left, right), tuple(parts))
-    return sums
 
 
 def own_sums(layout: Layout, batch: Batch, columns: Integers, patterns: Integers) -> Floats:
@@ -514,7 +323,10 @@ def own_sums(layout: Layout, batch: Batch, columns: Integers, patterns: Integers
 
 
 def cross_sums(layout: Layout, batch: Batch, left: Integers, right: Integers) -> Floats:
-    """Sum the cross moments of the features of two tiles, as in `TileSums`."""
+    """Sum the cross moments of the features of two tiles.
+
+    With categories, a last row and column of 0 follows, to which padded positions refer.
+    """
     functions, codes, weights = batch.functions, batch.codes, batch.weights
     if layout.is_number(right):
         own = functions.take(left)

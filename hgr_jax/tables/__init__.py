@@ -3,7 +3,9 @@
 From top to bottom:
 
 * `given`: two variables and those that they are given;
-* `sources`: files, datasets and queries that are read batch by batch;
+* `samples`: a uniform sample of the rows of a table that is read once;
+* `clusters`: the partitions of Dask and Spark tables;
+* `sources`: files, datasets, queries and batches that are read part by part;
 * `csv_files`: text files that are read block by block;
 * `files`: files that are read whole;
 * `workbooks`: the rows of a sheet;
@@ -11,7 +13,7 @@ From top to bottom:
 * `databases`: tables of SQLite and DuckDB;
 * `statistics_files`: files of SPSS, Stata and SAS;
 * `packed`: the bytes of a file, unpacked, and its format;
-* `arrow_columns`: Arrow columns: parse their texts, and decode them into numbers or levels;
+* `arrow_columns`: Arrow columns: their kinds, and what their texts mean;
 * `delimited`: the cells of text files;
 * `dialects`: how a text file separates values;
 * `layouts`: the names and the rows among the lines of a file or sheet;

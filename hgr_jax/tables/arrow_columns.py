@@ -1,4 +1,4 @@
-"""Arrow columns: infer what their texts mean, and decode them into numbers or levels.
+"""Arrow columns: their kinds, and what their texts mean.
 
 The meaning of texts is decided from all rows, by counts that add up over batches.  Texts that match
 one of a few patterns (plain numbers, ISO dates, words) are counted and parsed by Arrow, all at
@@ -23,7 +23,7 @@ from hgr_jax._checks import check_indexes
 from hgr_jax.tables.date_texts import ISO_DATE, as_digits, as_month
 from hgr_jax.tables.delimited import arrow
 from hgr_jax.tables.faults import TableError, printable
-from hgr_jax.tables.kinds import TEXT_KIND, TEXT_KINDS, Kind
+from hgr_jax.tables.kinds import TEXT_KINDS, Kind
 from hgr_jax.tables.number_texts import MAX_EXACT_DIGITS
 from hgr_jax.tables.reading import Reading
 from hgr_jax.tables.texts import (
@@ -52,48 +52,13 @@ NUMBER, BOOLEAN, DATE, ZONED, TIME, DURATION, TEXT = (
     "durations",
     "text",
 )
-"""Kinds of columns; all but text are decoded into numbers."""
+"""Kinds of columns; all but text become numbers."""
 
 DATES = (DATE, ZONED)
-"""Decoded into days since 1970.  Dates with and without a time zone cannot be mixed."""
+"""Dates with and without a time zone cannot be mixed."""
 
 EMPTY = ""
 """Kind of a column without any value, compatible with every other kind."""
-
-_DAY_MICROSECONDS = 86_400e6
-
-
-@dataclasses.dataclass(frozen=True)
-class Chunk:
-    """Decoded rows of a table.
-
-    Attributes:
-      rows: the number of rows.
-      numbers: columns of numbers by name, ``(n,)`` float64, NaN where missing or infinite: booleans
-        are 0 and 1, dates days since 1970, times of day hours, durations days.
-      texts: columns of text by name: codes ``(n,)``, -1 where missing, and the text of each code.
-      infinite: number of infinite values, by column that has any.
-      rounded: number of integers that float64 does not hold exactly, and the first, by column that
-        has any.
-    """
-
-    rows: int
-    numbers: Mapping[str, NDArray[np.float64]]
-    texts: Mapping[str, tuple[NDArray[np.integer], list[str]]]
-    infinite: Mapping[str, int]
-    rounded: Mapping[str, tuple[int, str]]
-
-    def take(self, rows: NDArray[np.bool_]) -> Chunk:
-        """Select the rows of a mask."""
-        numbers = {name: values[rows] for name, values in self.numbers.items()}
-        texts = {name: (codes[rows], levels) for name, (codes, levels) in self.texts.items()}
-        return Chunk(int(rows.sum()), numbers, texts, self.infinite, self.rounded)
-
-    def blank(self) -> Chunk:
-        """Return a chunk of one row in which every column is missing."""
-        numbers = dict.fromkeys(self.numbers, np.full(1, np.nan))
-        texts = {name: (np.full(1, -1), levels) for name, (_, levels) in self.texts.items()}
-        return Chunk(1, numbers, texts, {}, {})
 
 
 def kind_of(dtype: Any) -> str | None:
@@ -193,88 +158,6 @@ class TextCells:
         return cls(pa.DictionaryArray.from_arrays(indices, texts), words)
 
 
-def null_missing_texts(table: Any) -> Any:
-    """Return a table whose texts that mean a missing value are null."""
-    texts = [field.name for field in table.schema if kind_of(field.type) == TEXT]
-    plain = [n for n in texts if not arrow().types.is_dictionary(table.schema.field(n).type)]
-    return parse_columns(table, dict.fromkeys(plain, Meaning(TEXT_KIND)))
-
-
-def parse_columns(table: Any, meanings: Mapping[str, Meaning]) -> Any:
-    """Parse the columns of text of an Arrow table or batch that have a meaning."""
-    if isinstance(table, arrow().RecordBatch):
-        table = arrow().Table.from_batches([table])
-    for place, name in enumerate(table.column_names):
-        if name in meanings:
-            present = TextCells.of(table.column(place)).present
-            table = table.set_column(place, name, as_arrow_values(present, meanings[name]))
-    return table
-
-
-@dataclasses.dataclass
-class TextColumn:
-    """Counts of the texts of a column of a typed table; counts of its parts add up.
-
-    A typed table holds numbers as numbers.  Texts that all are plain numbers are thus a category:
-    someone must have turned the numbers into texts.
-
-    Attributes:
-      counts: number of texts of each kind.
-      category: whether the column's type is a category.
-    """
-
-    counts: KindCounts = dataclasses.field(default_factory=KindCounts)
-    category: bool = False
-
-    def __add__(self, other: TextColumn) -> TextColumn:
-        return TextColumn(self.counts + other.counts, self.category or other.category)
-
-    @classmethod
-    def of(cls, column: Any, first_row: int) -> TextColumn:
-        """Count the texts of an Arrow column, whose first row has position ``first_row``."""
-        if arrow().types.is_dictionary(column.type):
-            return cls(category=True)
-        return cls(count_kinds(TextCells.of(column), first_row=first_row))
-
-    def decide(self) -> Meaning:
-        """Return the meaning of the texts."""
-        return Meaning(TEXT_KIND) if self.category else self.counts.decide(typed=True)
-
-
-def count_texts(
-    table: Any, names: Sequence[str], first_row: int, earlier: Mapping[str, TextColumn]
-) -> dict[str, TextColumn]:
-    """Count the texts of the named columns of a table, and add them to earlier counts."""
-    counts = dict(earlier)
-    for name in names:
-        of_table = TextColumn.of(table.column(name), first_row)
-        counts[name] = counts[name] + of_table if name in counts else of_table
-    return counts
-
-
-def decoded(table: Any, kinds: Mapping[str, str], where: str) -> Chunk:
-    """Decode the columns in ``kinds``; a `TableError` if one is absent or of another kind."""
-    numbers, texts, infinite, rounded = {}, {}, {}, {}
-    places = {name: place for place, name in enumerate(table.column_names)}
-    for name, kind in kinds.items():
-        if name not in places:
-            raise TableError(f"{where} has no column {printable(name)!r}, which others have")
-        column = table.column(places[name])
-        check_kind(name, kind, kind_of(column.type), where)
-        if kind == TEXT:
-            texts[name] = _decode_texts(column)
-            continue
-        values = _decode_numbers(column, kind)
-        is_infinite = np.isinf(values)
-        if is_infinite.any():
-            infinite[name] = int(is_infinite.sum())
-            values = np.where(is_infinite, np.nan, values)
-        numbers[name] = values
-        if lost := _find_rounded(column, values):
-            rounded[name] = lost
-    return Chunk(table.num_rows, numbers, texts, infinite, rounded)
-
-
 def check_kind(name: str, expected: str, got: str | None, where: str) -> None:
     """Raise a `TableError` if a column is of another kind than in earlier batches."""
     if got not in (expected, EMPTY):
@@ -282,56 +165,6 @@ def check_kind(name: str, expected: str, got: str | None, where: str) -> None:
             f"{where}: column {printable(name)!r} holds {got or 'neither numbers nor text'}, and"
             f" {expected or 'nothing'} in what was read before it: convert one of them"
         )
-
-
-def _decode_numbers(column: Any, kind: str) -> NDArray[np.float64]:
-    compute, pa = arrow().compute, arrow()
-    if pa.types.is_dictionary(column.type):
-        column = column.cast(column.type.value_type)
-    unit = 1.0
-    if kind in DATES:
-        zone = getattr(column.type, "tz", None)
-        column, unit = column.cast(pa.timestamp("us", zone), safe=False), _DAY_MICROSECONDS
-    elif kind == DURATION:
-        column, unit = column.cast(pa.duration("us"), safe=False), _DAY_MICROSECONDS
-    elif kind == TIME:
-        column, unit = column.cast(pa.time64("us"), safe=False), _DAY_MICROSECONDS / 24
-    if kind in (*DATES, DURATION, TIME):
-        column = column.cast(pa.int64())
-    # Digits beyond float64 are lost, as in a data frame in memory.
-    column = compute.cast(column, pa.float64(), safe=False)
-    values = column.to_numpy(zero_copy_only=False) if column.null_count else column.to_numpy()
-    return np.asarray(values, np.float64) / unit if unit != 1 else np.asarray(values, np.float64)
-
-
-def _find_rounded(column: Any, values: NDArray[np.float64]) -> tuple[int, str] | None:
-    """Count the integers of a column that float64 does not hold exactly; return the first too."""
-    pa = arrow()
-    large = np.abs(values) >= 2.0**53
-    if not pa.types.is_integer(column.type) or not large.any():
-        return None
-    exact = column.fill_null(0).to_numpy()[large]
-    with np.errstate(invalid="ignore"):  # the largest integer rounds up beyond its type
-        lost = exact[values[large].astype(exact.dtype) != exact]
-    return (len(lost), str(lost[0])) if len(lost) else None
-
-
-def _decode_texts(column: Any) -> tuple[NDArray[np.integer], list[str]]:
-    pa = arrow()
-    if pa.types.is_null(column.type):
-        return np.full(len(column), -1), []
-    if isinstance(column, pa.ChunkedArray):
-        column = column.combine_chunks()
-    if not pa.types.is_dictionary(column.type):
-        column = column.cast(pa.large_string()).dictionary_encode()
-    # Polars has unsigned indices, which cannot be -1.
-    codes = column.indices.cast(pa.int64()).fill_null(-1).to_numpy(zero_copy_only=False)
-    levels: dict[str, int] = {}
-    new_codes = [
-        levels.setdefault(text, len(levels)) if text else -1
-        for text in ((text or "").strip() for text in column.dictionary.to_pylist())
-    ]
-    return np.array([*new_codes, -1], np.int64)[codes], list(levels)
 
 
 def as_arrow(table: Any) -> Any:

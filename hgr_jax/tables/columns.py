@@ -485,6 +485,44 @@ def holds_booleans(column: NDArray[Any]) -> bool:
     return column.dtype.kind == "b"
 
 
+def count_missing_values(column: Any) -> int:
+    """Count the missing and the infinite values of a column of a table in memory."""
+    if isinstance(column, Unusable):
+        return 0
+    if isinstance(column, Category):
+        return int((column.codes < 0).sum())
+    array = np.asarray(column)
+    if array.dtype.kind == "O":
+        return sum(map(is_null, array.ravel()))
+    if array.dtype.kind in "mM":
+        return int(np.isnat(array).sum())
+    return int((~np.isfinite(array)).sum()) if array.dtype.kind in "fc" else 0
+
+
+@dataclasses.dataclass(frozen=True)
+class Drawn:
+    """Which rows of a table were drawn at random.
+
+    Attributes:
+      positions: ``(n,)``, positions of the rows, rising.
+      rows: number of rows of the table.
+      missing: number of missing values among all rows of the table, by column.
+    """
+
+    positions: NDArray[np.intp]
+    rows: int
+    missing: Mapping[str, int]
+
+    @property
+    def note(self) -> str:
+        """How many rows were drawn, and how far values are from those of all rows."""
+        count = len(self.positions)
+        error = 2 / np.sqrt(count)
+        digit = 10.0 ** np.floor(np.log10(error))
+        within = np.ceil(error / digit) * digit
+        return f"{count:,} of {self.rows:,} rows, drawn at random: values are within {within:.1g}"
+
+
 @dataclasses.dataclass(frozen=True)
 class Columns:
     """A table as a scan uses it: numbers, categories, and the columns left out.
@@ -501,6 +539,7 @@ class Columns:
       dates: the first dates of columns of dates, in seconds since 1970 (UTC), by name.
       labels: the names as the table has them, of any type: an index of pandas, or an array of
         objects; None where they are ``names``.
+      drawn: which rows of the table these are; None for all.
     """
 
     names: tuple[str, ...]
@@ -513,11 +552,26 @@ class Columns:
     frame: Any = None
     dates: Mapping[str, float] = dataclasses.field(default_factory=dict)
     labels: Any = None
+    drawn: Drawn | None = None
 
     @property
     def rows(self) -> int:
         """The number of rows."""
         return self.numbers.shape[0]
+
+    @property
+    def rows_of_table(self) -> int:
+        """The number of rows of the table, of which these may be a sample."""
+        return self.rows if self.drawn is None else self.drawn.rows
+
+    def positions_of(self, rows: Any) -> list[int]:
+        """Return the positions in the table of some of the rows."""
+        positions = rows if self.drawn is None else self.drawn.positions[np.asarray(rows, np.intp)]
+        return [int(position) for position in positions]
+
+    def missing_of(self, name: str, counted: Any) -> Any:
+        """Return how many rows of the table lack a value, of which these rows have ``counted``."""
+        return counted if self.drawn is None else self.drawn.missing.get(name, counted)
 
     @property
     def used(self) -> NDArray[np.intp]:
@@ -539,6 +593,20 @@ class Columns:
             notes={name: self.notes[name] for name in names if name in self.notes},
             dates={name: self.dates[name] for name in names if name in self.dates},
             labels=None if self.labels is None else self.labels[positions],
+        )
+
+    def among(self, names: Sequence[str], unread: Mapping[str, str]) -> Columns:
+        """Return the columns among all ``names`` of the table, some ``unread`` for a reason."""
+        place_of = {name: place for place, name in enumerate(names)}
+        place = np.array([place_of[name] for name in self.names], np.intp)
+        return dataclasses.replace(
+            self,
+            names=tuple(names),
+            number_positions=place[self.number_positions],
+            category_positions=place[self.category_positions],
+            skipped=self.skipped | dict(unread),
+            frame=None,
+            labels=None,
         )
 
     def labels_at(self, positions: NDArray[np.intp]) -> Any:

@@ -1,36 +1,31 @@
-"""Tables that are read in batches, as often as needed: files, folders, datasets, queries."""
+"""Tables that are read in batches: files, folders, datasets, queries, batches themselves."""
 
 from __future__ import annotations
 
 import contextlib
 import dataclasses
 import glob
+import itertools
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
-
-import numpy as np
-from numpy.typing import NDArray
 
 from hgr_jax._optional import require
 from hgr_jax.tables.arrow_columns import (
     EMPTY,
     NUMBER,
-    TEXT,
-    TextColumn,
+    as_arrow,
     check_kind,
     kind_of_meaning,
     kinds_of,
-    parse_columns,
 )
-from hgr_jax.tables.columns import Frame, add_note
+from hgr_jax.tables.columns import Frame
 from hgr_jax.tables.csv_files import CsvFile, CsvFiles
 from hgr_jax.tables.databases import open_duckdb, quoted
 from hgr_jax.tables.delimited import arrow
 from hgr_jax.tables.faults import TableError, printable, reason_of
 from hgr_jax.tables.files import check_fits, read_table
 from hgr_jax.tables.reading import Reading
-from hgr_jax.tables.texts import Meaning
 
 PARQUET = (".parquet", ".pq")
 DELIMITED = (".csv", ".tsv", ".csv.gz", ".tsv.gz")
@@ -53,14 +48,12 @@ class Part:
       rows: number of rows, None if unknown.
       read: yields record batches, given the kinds of the columns to read, by name, and the largest
         number of rows.
-      stamp: a value that changes when the part changes; None if changes cannot be detected.
     """
 
     name: str
     kinds: Mapping[str, str | None]
     rows: int | None
     read: Callable[[Mapping[str, str], int], Iterator[Any]]
-    stamp: Any = None
 
 
 @dataclasses.dataclass(frozen=True)
@@ -73,7 +66,7 @@ class Source:
       kinds: kinds of the columns that a scan can use, by name.
       order: names of all columns.
       notes: notes on columns by name, and on files by their names.
-      texts: names of the columns of text that are not parsed yet.
+      is_parsed: whether its texts are levels, and nothing that is still to be parsed.
     """
 
     name: str
@@ -81,13 +74,13 @@ class Source:
     kinds: Mapping[str, str]
     order: Sequence[str]
     notes: Mapping[str, str] = dataclasses.field(default_factory=dict)
-    texts: Sequence[str] = ()
+    is_parsed: bool = False
 
     @classmethod
     def of(cls, name: str, parts: Sequence[Part], notes: Mapping[str, str] | None = None) -> Source:
         """Return a source of parts; a `TableError` unless they have the same columns.
 
-        Without ``notes``, texts have not been parsed yet.
+        With ``notes``, texts are parsed already.
         """
         first = parts[0]
         kinds = dict(first.kinds)
@@ -104,26 +97,7 @@ class Source:
                     check_kind(column, earlier, kind, part.name)
         # A column without any value is read as numbers; texts in later batches are then an error.
         usable = {n: kind or NUMBER for n, kind in kinds.items() if kind is not None}
-        texts = [n for n, kind in usable.items() if kind == TEXT] if notes is None else []
-        return cls(name, tuple(parts), usable, list(kinds), notes or {}, texts)
-
-    def with_weights(self, name: str, weights: NDArray[np.float64]) -> Source:
-        """Add a column of weights ``(n,)``."""
-        ends = np.cumsum([0, *(part.rows or 0 for part in self.parts)])
-
-        def weighted(part: Part, start: int) -> Part:
-            def read(kinds: Mapping[str, str], size: int) -> Iterator[Any]:
-                row = start
-                for batch in part.read({n: k for n, k in kinds.items() if n != name}, size):
-                    column = arrow().array(weights[row : row + batch.num_rows])
-                    row += batch.num_rows
-                    yield batch.append_column(name, column) if name in kinds else batch
-
-            return dataclasses.replace(part, read=read)
-
-        parts = tuple(map(weighted, self.parts, ends.tolist()))
-        kinds, order = {**self.kinds, name: NUMBER}, [*self.order, name]
-        return dataclasses.replace(self, parts=parts, kinds=kinds, order=order)
+        return cls(name, tuple(parts), usable, list(kinds), notes or {}, notes is not None)
 
     def select(self, names: Sequence[str]) -> Source:
         """Select columns."""
@@ -133,33 +107,7 @@ class Source:
             kinds={name: kind for name, kind in self.kinds.items() if name not in dropped},
             order=[name for name in self.order if name not in dropped],
             notes={name: note for name, note in self.notes.items() if name not in dropped},
-            texts=[name for name in self.texts if name not in dropped],
         )
-
-    def parsed(self, texts: Mapping[str, TextColumn]) -> tuple[Source, dict[str, Meaning]]:
-        """Parse the columns of text by their counts over all rows; return their meanings too."""
-        notes, meanings = dict(self.notes), dict[str, Meaning]()
-        for name, column in texts.items():
-            meaning = column.decide()
-            meanings[name] = meaning
-            if meaning.note:
-                add_note(notes, name, meaning.note)
-
-        def parsing(part: Part) -> Part:
-            def read(kinds: Mapping[str, str], size: int) -> Iterator[Any]:
-                for batch in part.read(kinds, size):
-                    yield from parse_columns(batch, meanings).to_batches()
-
-            return dataclasses.replace(part, read=read)
-
-        left_out = {name: meaning.skip for name, meaning in meanings.items() if meaning.skip}
-        meanings = {n: m for n, m in meanings.items() if not (m.skip or texts[n].category)}
-        kinds = {**self.kinds, **{n: kind_of_meaning(m) for n, m in meanings.items()}}
-        kinds = {name: kind for name, kind in kinds.items() if name not in left_out}
-        notes |= left_out
-        parts = tuple(map(parsing, self.parts)) if meanings else self.parts
-        source = dataclasses.replace(self, parts=parts, kinds=kinds, notes=notes, texts=())
-        return source, meanings
 
     @property
     def rows(self) -> int | None:
@@ -167,47 +115,16 @@ class Source:
         counts = [part.rows for part in self.parts]
         return None if None in counts else sum(count or 0 for count in counts)
 
-    @property
-    def stamp(self) -> Any:
-        """The stamps of all parts; None if changes cannot be detected."""
-        stamps = [part.stamp for part in self.parts]
-        return None if None in stamps else stamps
-
-    def batches(
-        self, columns: Sequence[str], rows: int, *, skip: int = 0
-    ) -> Iterator[tuple[str, Any]]:
-        """Yield the names of parts and their Arrow tables of ``rows`` rows, after ``skip`` tables.
-
-        The last table of a part may be shorter.
-        """
+    def batches(self, columns: Sequence[str], rows: int) -> Iterator[Any]:
+        """Yield the rows in order, as Arrow tables of at most ``rows`` rows."""
         kinds = {name: self.kinds[name] for name in columns}
         for part in self.parts:
-            tables = -(-part.rows // rows) if part.rows is not None else None
-            if tables is not None and skip >= tables:
-                skip -= tables
-                continue
             with _explaining_part_errors(part.name):
-                for table in _rebatched(part.read(kinds, rows), rows):
-                    if skip:
-                        skip -= 1
-                    else:
-                        yield part.name, table
-
-
-def _rebatched(batches: Iterator[Any], rows: int) -> Iterator[Any]:
-    """Regroup record batches into tables of ``rows`` rows; the last may be shorter."""
-    table, waiting, count = arrow().Table, [], 0
-    for batch in batches:
-        while len(batch):
-            part = batch.slice(0, rows - count)
-            batch = batch.slice(len(part))
-            waiting.append(part)
-            count += len(part)
-            if count == rows:
-                yield table.from_batches(waiting)
-                waiting, count = [], 0
-    if waiting:
-        yield table.from_batches(waiting)
+                for batch in part.read(kinds, rows):
+                    for name, kind in kinds_of(batch.schema, part.name).items():
+                        check_kind(name, kinds[name], kind, part.name)
+                    for start in range(0, len(batch), rows):
+                        yield arrow().Table.from_batches([batch.slice(start, rows)])
 
 
 @contextlib.contextmanager
@@ -229,19 +146,16 @@ def _explaining_part_errors(name: str) -> Iterator[None]:
 def as_source(table: Any) -> Source | None:
     """Return the source of a table that is read in batches, None for a table in memory.
 
-    Such tables are a pyarrow dataset, a polars lazy frame, a DuckDB relation, and anything else
-    with ``__arrow_c_stream__`` that can be read more than once.
+    Such tables are a pyarrow dataset, a polars lazy frame, a DuckDB relation, anything else with
+    ``__arrow_c_stream__``, and an iterator of frames, mappings or Arrow batches.
     """
     module, kind = type(table).__module__.partition(".")[0].lstrip("_"), type(table).__name__
     if module == "polars" and kind == "LazyFrame":
         return _lazy_frame_source(table)
     if module == "pyarrow" and hasattr(table, "get_fragments"):
         return _dataset_source(table)
-    if module == "pyarrow" and kind == "RecordBatchReader":
-        raise TypeError(
-            "a RecordBatchReader can be read once, and a scan reads its table more often: write it"
-            " to a Parquet file, or pass what makes such readers."
-        )
+    if isinstance(table, Iterator) or kind == "RecordBatchReader":
+        return _iterator_source(iter(table))
     if not hasattr(table, "__arrow_c_stream__"):
         return None
     narwhals = require("narwhals.stable.v2")
@@ -281,8 +195,8 @@ def of_files(path: str | Path, reading: Reading) -> Source:
     for file in files:
         if not file.name.lower().endswith((*STREAMED, ".txt")):
             raise TableError(
-                f"{printable(str(file))} is read whole, not batch by batch: expected Parquet, CSV,"
-                f" Feather or DuckDB, by its ending ({', '.join(STREAMED)})"
+                f"{printable(str(file))} is no part of a table in several files: expected Parquet,"
+                f" CSV, Feather or DuckDB, by its ending ({', '.join(STREAMED)})"
             )
     tables = [file for file in files if file.name.lower().endswith((*DELIMITED, ".txt"))]
     for file in tables:
@@ -316,55 +230,44 @@ def _refuse_reading(shown: str, reading: Reading) -> None:
         if value != getattr(usual, option):
             raise TableError(
                 f"{option} is for CSV, and for a file that is read whole; {shown} has typed columns"
-                " and is read batch by batch: leave it out, or allow more memory"
+                " or is too large for that: leave it out, or allow more memory"
             )
 
 
 def open_path(
-    path: str | Path, reading: Reading | None, memory: int, is_small: Callable[[int], bool]
+    path: str | Path, reading: Reading | None, memory: int, rows_that_fit: Callable[[int], int]
 ) -> Frame | Source:
     """Read a file whole, or return the source of a folder, a pattern or a large file.
 
     Args:
       path: a path for `of_files` or `read_table`.
       reading: how to read a file whole.
-      memory: size in bytes up to which any file is read whole.
-      is_small: whether a file with a number of rows is read whole, whatever its size.
+      memory: size in bytes up to which a text file is read whole.
+      rows_that_fit: number of rows up to which a file of so many columns is read whole.
     """
     place = Path(path)
     if not str(path):
         raise TableError("the path of the table is empty")
-    in_batches = place.is_file() and place.name.lower().endswith(STREAMED)
-    if names_several(place) or (
-        in_batches and place.stat().st_size > memory and not _has_few_rows(place, is_small)
-    ):
+    if names_several(place) or (place.is_file() and _is_large(place, memory, rows_that_fit)):
         return of_files(path, reading or Reading())
     return read_table(path, reading)
 
 
-def _has_few_rows(file: Path, is_small: Callable[[int], bool]) -> bool:
-    """Return whether a file has few rows, counting lines no further than needed."""
-    with _explaining_part_errors(printable(str(file))):
-        if file.name.lower().endswith(PARQUET):
-            with require("pyarrow.parquet").ParquetFile(file) as opened:
-                return is_small(opened.metadata.num_rows)
-        if file.name.lower().endswith((*FEATHER, *DUCKDB)):
-            return False  # few rows of very many columns
-        lines = 0
-        with arrow().input_stream(str(file), compression="detect") as stream:
-            while is_small(lines) and (block := stream.read(2**20)):
-                lines += block.count(b"\n")
-        return is_small(lines)
+def _is_large(file: Path, memory: int, rows_that_fit: Callable[[int], int]) -> bool:
+    """Return whether a file that can be read in batches is too large to be read whole."""
+    name = file.name.lower()
+    if not name.endswith(PARQUET):
+        return name.endswith(STREAMED) and file.stat().st_size > memory
+    try:
+        metadata = require("pyarrow.parquet").read_metadata(file)
+    except (OSError, arrow().ArrowException):
+        return False  # the reader of whole files says what is wrong
+    return bool(metadata.num_rows > rows_that_fit(metadata.num_columns))
 
 
 def names_several(path: Path) -> bool:
     """Return whether a path is a folder, or a pattern of several files."""
     return path.is_dir() or (glob.has_magic(str(path)) and not path.exists())
-
-
-def _stamp(file: Path) -> list[Any]:
-    status = file.stat()
-    return [str(file), status.st_size, status.st_mtime_ns]
 
 
 def _parquet_part(file: Path) -> Part:
@@ -374,16 +277,16 @@ def _parquet_part(file: Path) -> Part:
         rows = opened.metadata.num_rows
 
     def read(kinds: Mapping[str, str], size: int) -> Iterator[Any]:
-        with reader.ParquetFile(file) as opened:
+        # Arrow would keep all of the file in memory, as read ahead, until its end.
+        with reader.ParquetFile(file, pre_buffer=False) as opened:
             yield from opened.iter_batches(size, columns=list(kinds))
 
-    return Part(printable(str(file)), kinds, rows, read, _stamp(file))
+    return Part(printable(str(file)), kinds, rows, read)
 
 
 def _feather_part(file: Path) -> Part:
     dataset = require("pyarrow.dataset").dataset(file, format="ipc")
-    part = _fragment_part(next(dataset.get_fragments()), dataset.schema, printable(str(file)))
-    return dataclasses.replace(part, stamp=_stamp(file))
+    return _fragment_part(next(dataset.get_fragments()), dataset.schema, printable(str(file)))
 
 
 def _duckdb_part(file: Path, reading: Reading) -> Part:
@@ -396,7 +299,7 @@ def _duckdb_part(file: Path, reading: Reading) -> Part:
 
     with open_duckdb(file, shown, reading) as (table, _):
         schema = arrow().RecordBatchReader.from_stream(table.limit(0)).schema
-        return Part(shown, kinds_of(schema, shown), len(table), read, _stamp(file))
+        return Part(shown, kinds_of(schema, shown), len(table), read)
 
 
 def _csv_parts(paths: Sequence[Path], reading: Reading) -> tuple[list[Part], dict[str, str]]:
@@ -420,7 +323,7 @@ def _csv_parts(paths: Sequence[Path], reading: Reading) -> tuple[list[Part], dic
             return table.batches(file, list(kinds))
 
         kinds = {name: kind(file, name) for name in file.names}
-        return Part(file.shown, kinds, file.rows, read, _stamp(file.path))
+        return Part(file.shown, kinds, file.rows, read)
 
     left_out = {name: m.skip for name, m in table.meanings.items() if m.skip}
     return [part(file) for file in files], {**table.notes, **left_out}
@@ -477,3 +380,18 @@ def _stream_source(table: Any) -> Source:
             yield batch.select(list(kinds))
 
     return Source.of(name, [Part(name, kinds_of(schema, name), None, read)])
+
+
+def _iterator_source(batches: Iterator[Any]) -> Source:
+    """Return the source of batches that come one after the other, once."""
+    name = "the batches"
+    first = next(batches, None)
+    if first is None:
+        raise TableError(f"{name} have no rows")
+    kinds = kinds_of(as_arrow(first).schema, name)
+
+    def read(kinds: Mapping[str, str], size: int) -> Iterator[Any]:
+        for batch in itertools.chain([first], batches):
+            yield from as_arrow(batch).select(list(kinds)).to_batches()
+
+    return Source.of(name, [Part(name, kinds, None, read)])

@@ -1,16 +1,17 @@
-"""The command on folders, patterns and large files: read batch by batch."""
+"""The command on folders and patterns."""
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 
-import numpy as np
 import pandas as pd
 import pytest
 from cli_scan_support import Command, refusal
-from stream_support import mixed, of_batches, parts_of
+from sources_support import mixed, parts_of
 
 from hgr_jax import Scan
+from hgr_jax._files import locked
 
 
 @pytest.fixture
@@ -26,7 +27,6 @@ def test_a_folder_and_a_pattern(parts: Path, command: Command) -> None:
     options = ("--out", "one", "--drop", "skewed", "--h", "3", "--k", "3")
     shown = command("scan", "parts", *options).out
     assert "parts: 15 pairs of 6 columns, 600 rows, polynomials of degree 3 and 3" in shown
-    assert "batch by batch" not in shown  # so few rows are scanned in memory
     assert {path.name for path in Path("one").iterdir()} >= {"report.html", "pairs.csv", "scan.npz"}
     page = Path("one/report.html").read_text(encoding="utf-8")
     assert "600" in page
@@ -41,19 +41,6 @@ def test_a_folder_that_holds_an_earlier_scan(parts: Path, command: Command) -> N
     for force in ([], ["--force"]):
         said = command("scan", "parts", "--out", "parts/found", "--h", "1", "--k", "1", *force)
         assert "600 rows" in said.out
-
-
-def test_batches_are_those_of_the_whole(
-    parts: Path, command: Command, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    arguments = ["scan", "parts", "--h", "2", "--k", "2", "--out"]
-    assert "batch by batch" not in command(*arguments, "whole").out
-    of_batches(100, monkeypatch)
-    shown = command(*arguments, "batches").out
-    assert "read batch by batch: ranks, pictures and single rows are by 600 rows" in shown
-    assert "batch by batch" not in command(*arguments, "ranked", "--rank").out  # needs all rows
-    whole, batches = (Scan.load(f"{name}/scan.npz") for name in ("whole", "batches"))
-    np.testing.assert_allclose(batches.correlation, whole.correlation, atol=1e-9)
 
 
 def test_faults(parts: Path, command: Command) -> None:
@@ -72,3 +59,25 @@ def test_faults(parts: Path, command: Command) -> None:
     (parts / "p2.parquet").unlink()
     pd.DataFrame({"x": [1.0]}).to_json(parts / "t.json")  # is none of the files that are read
     assert command("scan", "parts", "--h", "1", "--k", "1").status == 0
+
+
+def test_one_run_at_a_time_writes_to_a_folder(parts: Path, command: Command) -> None:
+    Path("out").mkdir()
+    with locked(Path("out")):
+        said = refusal(command, "scan", "parts", "--out", "out")
+    assert "another run writes to out: wait for its end, or write to another folder by" in said
+    assert not [*Path("out").iterdir()]
+    command("scan", "parts", "--out", "out", "--h", "1", "--k", "1")
+    assert "of an earlier run" in refusal(command, "scan", "parts", "--out", "out")
+
+
+def test_what_a_killed_run_left_is_removed(parts: Path, command: Command) -> None:
+    Path("out").mkdir()
+    partial, own = Path("out/.0123456789abcdef.html"), Path("out/.notes.html")
+    for path in (partial, own):
+        path.write_text("half")
+    said = command("scan", "parts", "--out", "out", "--h", "1", "--k", "1", "--json")
+    assert not partial.exists()
+    assert own.exists()
+    listed = {Path(path).name for path in json.loads(said.out)["files"]}
+    assert listed == {"report.html", "pairs.csv", "pairs.parquet", "scan.npz"}

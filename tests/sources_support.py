@@ -1,4 +1,4 @@
-"""Tables for scans that read batch by batch."""
+"""Tables for scans of files, queries and clusters."""
 
 from __future__ import annotations
 
@@ -6,15 +6,13 @@ from typing import Any
 
 import numpy as np
 import pandas as pd
-import pytest
 
 from hgr_jax import Scan
-from hgr_jax.scanning import passes, streaming, survey
 
 ROWS = 3000
 
 
-def mixed(seed: int = 0, rows: int = ROWS, *, holes: bool = True) -> pd.DataFrame:
+def mixed(seed: int = 0, rows: int = ROWS) -> pd.DataFrame:
     """Numbers, one of them far from 0 and one skewed, and categories, with holes of their own."""
     rng = np.random.default_rng(seed)
     a = rng.normal(size=rows)
@@ -30,55 +28,19 @@ def mixed(seed: int = 0, rows: int = ROWS, *, holes: bool = True) -> pd.DataFram
             "side": np.array(["left", "right"], object)[(rng.random(rows) < 0.3).astype(int)],
         }
     )
-    if holes:
-        for name in ("a", "skewed", "kind", "far"):
-            table.loc[rng.random(rows) < 0.05, name] = None
+    for name in ("a", "skewed", "kind", "far"):
+        table.loc[rng.random(rows) < 0.05, name] = None
     return table
 
 
-def of_batches(rows: int, monkeypatch: pytest.MonkeyPatch, sample: int | None = None) -> None:
-    """Read so many rows at a time, however few there are, and keep a sample of so many."""
-    monkeypatch.setattr(passes, "BATCH_ROWS", rows)
-    monkeypatch.setattr(passes, "MIN_BATCH_ROWS", 1)
-    for module in (passes, streaming):
-        monkeypatch.setattr(module, "is_small", lambda rows: False)
-    if sample is not None:
-        monkeypatch.setattr(survey, "SAMPLE_ROWS", sample)
-
-
 def same(one: Scan, other: Scan, tolerance: float = 0) -> None:
-    """All matrices of two scans are the same."""
+    """All that two scans say is the same."""
     assert (one.names, one.skipped, one.notes) == (other.names, other.skipped, other.notes)
     for name in ("n_obs", "degrees", "source", "pairs"):
         np.testing.assert_array_equal(getattr(one, name), getattr(other, name), name)
     for name in ("correlation", "pearson", "rank_correlation", "spearman", "pvalue", "null_95"):
         first, second = getattr(one, name), getattr(other, name)
         np.testing.assert_allclose(first, second, atol=tolerance, rtol=0, err_msg=name)
-
-
-OF_SAMPLED_RANKS = 0.03
-"""Largest difference of HGR of ranks that are those of a sample."""
-
-
-OF_RANKS_OF_COLUMNS = 5e-3
-"""Largest difference of HGR of columns with other missing rows, ranked among their own rows."""
-
-
-def near(found: Scan, whole: Scan, tolerance: float = 2e-6) -> None:
-    """Values of a scan of batches are those of a scan of the whole table in memory."""
-    rows = found.settings["rows"]
-    is_sampled = (found.settings.get("sample_rows") or rows) < rows
-    of_ranks = OF_SAMPLED_RANKS if is_sampled else tolerance
-    if "missing values" in found.notes:
-        of_ranks = max(of_ranks, OF_RANKS_OF_COLUMNS)
-    of_hgr = found.settings["measure"] == "hgr"
-    assert found.names == whole.names
-    np.testing.assert_array_equal(found.n_obs, whole.n_obs)
-    np.testing.assert_array_equal(found.degrees, whole.degrees)
-    for name in ("correlation", "pearson", "corrected", "null_mean", "null_95"):
-        first, second = getattr(found, name), getattr(whole, name)
-        near = of_ranks if of_hgr and name != "pearson" else tolerance
-        np.testing.assert_allclose(first, second, atol=near, rtol=0, err_msg=name)
 
 
 def parts_of(table: Any, *ends: int) -> list[Any]:
@@ -99,6 +61,5 @@ def same_meaning(found: Scan, expected: Scan) -> None:
         one, other = found.category(column), expected.category(column)
         assert (one and one.levels) == (other and other.levels)
     np.testing.assert_array_equal(found.n_obs, expected.n_obs)
-    near = OF_RANKS_OF_COLUMNS if "missing values" in found.notes else 1e-6
-    np.testing.assert_allclose(found.correlation, expected.correlation, atol=near)
+    np.testing.assert_allclose(found.correlation, expected.correlation, atol=1e-6)
     np.testing.assert_allclose(found.pearson, expected.pearson, atol=1e-6)

@@ -1,0 +1,188 @@
+"""The columns that a scan is given: what they explain is removed from each pair, one by one.
+
+The functions of the given columns ``(1 + r, n)``, 1 and orthonormal, are made once; they explain
+part of the polynomials of a pair (`hgr_jax.scanning.solve.refit_pair`).  HGR of a pair is by the
+regression of `hgr_jax.hgr` given other columns, whose design is made once for the same rows.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import functools
+from collections.abc import Iterator, Sequence
+from typing import Any, cast
+
+import numpy as np
+from numpy.typing import NDArray
+
+from hgr_jax._arrays import Floats, Integers
+from hgr_jax.core.host.conditioning import LEAST_GIVEN_ROWS, Conditioning, Variable
+from hgr_jax.core.host.linalg import orthonormalise, residuals
+from hgr_jax.core.host.polynomials import centred_indicators, polynomials_at
+from hgr_jax.core.kernels import check_monomials, products_of_functions
+from hgr_jax.core.ranks import OF_BOTH, rank_functions
+from hgr_jax.inference.independence import ColumnTests, kept_columns
+from hgr_jax.measures.conditional_hgr import RankResiduals, fit_of_residuals, residuals_of
+from hgr_jax.scanning.features import Features
+
+
+@dataclasses.dataclass(frozen=True)
+class GivenColumns:
+    """Given columns, their names, and the total degree of their polynomials.
+
+    Numbers that are ``ranked`` have functions of ranks in place of polynomials.
+    """
+
+    features: Features
+    degree: int
+    names: Sequence[str] = ()
+    is_ranked: bool = False
+
+    def ranked(self) -> GivenColumns:
+        """Replace numbers by their ranks."""
+        # A column that is a function of one given column is then explained.
+        degree = max(self.degree, OF_BOTH) if self.features.n_numeric == 1 else self.degree
+        return GivenColumns(self.features.ranked(), degree, self.names, is_ranked=True)
+
+    def functions(self) -> NDArray[np.float64]:
+        """Return 1 and orthonormal functions, ``(1 + r, n)``, 0 in rows that are dropped.
+
+        Polynomials of total degree ``degree`` of all the numbers, and an indicator of each level
+        of every category.
+        """
+        numbers, codes, w = self.features.x, self.features.codes, self.features.weights
+        check_monomials("given degree", self.degree, cast(Any, numbers))  # it reads the shape only
+        rows = np.asarray(~np.isnan(numbers).any(axis=1) & (codes >= 0).all(axis=1))
+        w = np.ones(rows.sum()) if w is None else w[rows].astype(np.float64)
+        shares = w / w.sum()
+        parts = [centred_indicators(c, shares, int(c.max()) + 1) for c in codes[rows].T]
+        if numbers.shape[1]:
+            functions_of = _rank_functions_of if self.is_ranked else _polynomials_of
+            factors = [functions_of(x, shares, self.degree) for x in numbers[rows].T]
+            parts.insert(0, products_of_functions(factors, self.degree))
+        basis = np.concatenate(parts)
+        if numbers.shape[1] != 1 or codes.shape[1]:
+            basis = residuals(basis, np.zeros((0, len(w))), w)
+        basis = basis[basis.any(axis=1)]
+        conditioning = np.zeros((1 + len(basis), len(rows)))
+        conditioning[0, rows], conditioning[1:, rows] = 1, basis
+        return conditioning
+
+
+def _rank_functions_of(x: Floats, shares: Floats, degree: int) -> Floats:
+    """Return 1 and orthonormal functions of the ranks ``x (n,)`` in [-1, 1]."""
+    functions = np.zeros((1 + degree, len(x)))
+    functions[0], functions[1:] = 1, orthonormalise(rank_functions((x + 1) / 2, degree), shares)[0]
+    return functions
+
+
+def _polynomials_of(x: Floats, shares: Floats, degree: int) -> Floats:
+    """Return 1 and orthonormal polynomials of ``x (n,)``, 0 beyond its number of values."""
+    polynomials = np.zeros((1 + degree, len(x)))
+    p = polynomials_at(x, shares, degree)
+    polynomials[0], polynomials[1 : 1 + len(p)] = 1, p
+    return polynomials
+
+
+def conditioning_on(conditioning: Floats, rows: Integers, weights: Floats) -> Floats:
+    """Return 1 and orthonormal functions ``(1 + r, len(rows))`` of given columns on some rows."""
+    functions = conditioning[1:, rows].astype(np.float64)
+    basis = residuals(functions, np.zeros((0, len(rows))), weights)
+    return np.concatenate([np.ones((1, len(rows))), basis])
+
+
+def hgr_given(features: Features, given: GivenColumns, pairs: Integers) -> Floats:
+    """Return HGR ``(N,)`` of ``pairs (N, 2)`` given columns, as `hgr_jax.hgr`; NaN of few rows."""
+    value = np.full(len(pairs), np.nan)
+    for places, rows in _pairs_by_rows(features, given, pairs):
+        if rows.sum() >= LEAST_GIVEN_ROWS:
+            regression = _Regression(features, given, rows)
+            for place in places:
+                value[place] = regression.hgr(*map(int, pairs[place]))
+    return value
+
+
+class _Regression:
+    """The regression of columns on the given ones, on some rows: made once for each column."""
+
+    def __init__(self, features: Features, given: GivenColumns, rows: NDArray[np.bool_]) -> None:
+        self.features, self.rows = features, rows
+        w = None if features.weights is None else features.weights[rows]
+        self.weights = w if w is not None and np.ptp(w) else None
+        of = given.features
+        columns = range(of.n_numeric + of.codes.shape[1])
+        variables = [_variable(of, column, rows, self.weights) for column in columns]
+        used = [variable for variable in variables if len(variable.functions)]
+        self.conditioning = Conditioning(used, int(rows.sum()), self.weights)
+        self.residuals = functools.lru_cache(kept_columns(len(rows)))(self._residuals)
+
+    def _residuals(self, column: int) -> RankResiduals:
+        variable = _variable(self.features, column, self.rows, self.weights)
+        return residuals_of(variable, self.conditioning)
+
+    def hgr(self, a: int, b: int) -> float:
+        """Return HGR of two columns."""
+        sides = self.residuals(a), self.residuals(b)
+        if not (len(sides[0].values) and len(sides[1].values)):
+            return float("nan")
+        return fit_of_residuals(*sides, self.conditioning).correlation
+
+
+def _variable(
+    features: Features, column: int, rows: NDArray[np.bool_], weights: Floats | None
+) -> Variable:
+    values = features.values(column)[rows]
+    if column < features.n_numeric:
+        return Variable.of_number(values, weights)
+    return Variable.of_levels(values.astype(np.int64), weights)
+
+
+def _pairs_by_rows(
+    features: Features, given: GivenColumns, pairs: Integers
+) -> Iterator[tuple[Integers, NDArray[np.bool_]]]:
+    """Yield the places of pairs that share the same rows, and the mask ``(n,)`` of these.
+
+    Pairs of columns whose residuals are kept follow each other.
+    """
+    of = given.features
+    present = ~np.isnan(of.x).any(axis=1) & (of.codes >= 0).all(axis=1)
+    if features.weights is not None:
+        present &= features.weights > 0
+    patterns = np.sort(features.patterns.index[pairs], axis=1)
+    tiles = pairs // (kept_columns(features.rows) // 2)
+    for pattern in np.unique(patterns, axis=0):
+        places = np.flatnonzero((patterns == pattern).all(axis=1))
+        shared = np.asarray(features.patterns.present[:, pattern].all(axis=1))
+        yield places[np.lexsort(tiles[places].T)], present & shared
+
+
+def conditional_tests(
+    features: Features,
+    given: GivenColumns,
+    pairs: Integers,
+    usable: NDArray[np.bool_],
+) -> Floats:
+    """Return p-values ``(N,)`` of ``pairs (N, 2)``, NaN for pairs that are not ``usable``.
+
+    Of the rows where both columns are present, as `independence_test` with ``given``.
+    """
+    pvalues, w = np.full(len(pairs), np.nan), features.weights
+    numbers, codes = given.features.x, given.features.codes
+    conditioning = [*numbers.T, *codes.T]
+    positions = tuple(range(-len(conditioning), 0))
+    categories = range(features.n_numeric, features.n_numeric + features.codes.shape[1])
+    levels = frozenset([*categories, *positions[numbers.shape[1] :]])
+    chosen = np.flatnonzero(usable)
+    for places, rows in _pairs_by_rows(features, given, pairs[chosen]):
+
+        def values(column: int, rows: NDArray[np.bool_] = rows) -> Floats:
+            x = conditioning[column] if column < 0 else features.values(column)
+            return np.asarray(x[rows], np.float64)
+
+        weights = None if w is None else w[rows]
+        # Columns that the given ones explain are skipped before.
+        tests = ColumnTests(values, levels, int(rows.sum()), weights, explained=False)
+        for place in chosen[places]:
+            a, b = pairs[place]
+            pvalues[place] = tests.test(int(a), int(b), positions).pvalue
+    return pvalues

@@ -1,0 +1,194 @@
+"""Scans of tables with more rows than memory takes: of a sample, and otherwise as of any table."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import pyarrow as pa
+import pyarrow.dataset
+import pytest
+
+import hgr_jax
+from tests.sources_support import mixed, parts_of, same
+
+ROWS, SAMPLED = 60_000, 18_724
+LITTLE = hgr_jax.Execution(memory=2**20)
+
+
+@pytest.fixture(scope="module")
+def table() -> pd.DataFrame:
+    return mixed(rows=ROWS)
+
+
+@pytest.fixture(scope="module")
+def folder(table: pd.DataFrame, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    path = tmp_path_factory.mktemp("parts")
+    for place, part in enumerate(parts_of(table, 9000, 10_000)):
+        part.to_parquet(path / f"part-{place}.parquet")
+    (path / "_SUCCESS").write_text("")
+    (path / ".part-9.parquet").write_text("being written")
+    return path
+
+
+@pytest.fixture(scope="module")
+def whole(table: pd.DataFrame) -> hgr_jax.Scan:
+    return hgr_jax.scan(table)
+
+
+@pytest.fixture(scope="module")
+def sampled(table: pd.DataFrame) -> hgr_jax.Scan:
+    return hgr_jax.scan(table, execution=LITTLE)
+
+
+class Stream:
+    """What only has Arrow's stream of a table."""
+
+    def __init__(self, table: pa.Table) -> None:
+        self.table = table
+
+    def __arrow_c_stream__(self, schema: Any = None) -> Any:
+        return self.table.__arrow_c_stream__(schema)
+
+
+def optional(library: str) -> Any:
+    return pytest.importorskip(library, reason=f"{library} is not installed")
+
+
+def source(kind: str, table: pd.DataFrame, folder: Path, tmp_path: Path) -> Any:
+    """The table as something that a scan reads."""
+    arrow = pa.Table.from_pandas(table, preserve_index=False)
+    if kind == "csv":
+        table.to_csv(tmp_path / "t.csv", index=False)
+        return tmp_path / "t.csv"
+    if kind == "parquet":
+        table.to_parquet(tmp_path / "t.parquet", row_group_size=7000)
+        return tmp_path / "t.parquet"
+    if kind == "csv parts":
+        for place, part in enumerate(parts_of(table, 20_000, 20_001)):
+            part.to_csv(tmp_path / f"{place}.csv", index=False)
+        return tmp_path
+    makers = {
+        "folder": lambda: folder,
+        "pattern": lambda: str(folder / "part-*.parquet"),
+        "dataset": lambda: pyarrow.dataset.dataset(folder, exclude_invalid_files=True),
+        "stream": lambda: Stream(arrow),
+        "reader": lambda: arrow.to_reader(),
+        "batches": lambda: iter(parts_of(table, 1, 30_000)),
+        "arrow": lambda: arrow,
+        "mapping": lambda: {name: table[name].to_numpy() for name in table},
+        "polars": lambda: optional("polars").from_pandas(table),
+        "lazy": lambda: optional("polars").scan_parquet(folder / "part-*.parquet"),
+        "duckdb": lambda: optional("duckdb").read_parquet(f"{folder}/part-*.parquet"),
+        "dask": lambda: optional("dask.dataframe").from_pandas(table, npartitions=7, sort=False),
+    }
+    return makers[kind]()
+
+
+KINDS = ["csv", "csv parts", "parquet", "folder", "pattern", "dataset", "stream", "reader"]
+KINDS += ["batches", "arrow", "mapping", "polars", "lazy", "duckdb", "dask"]
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_every_source_is_the_same_table(
+    kind: str,
+    table: pd.DataFrame,
+    folder: Path,
+    whole: hgr_jax.Scan,
+    sampled: hgr_jax.Scan,
+    tmp_path: Path,
+) -> None:
+    """However it is cut, and whoever reads it: of all rows, and of the same sample of them."""
+    read = source(kind, table, folder, tmp_path)
+    for expected, execution in ((whole, hgr_jax.Execution()), (sampled, LITTLE)):
+        read = source(kind, table, folder, tmp_path)
+        found = hgr_jax.scan(read, execution=execution)
+        same(found, expected, 1e-9)
+        for option in ("rows", "sample_rows"):
+            assert found.settings.get(option) == expected.settings.get(option)
+
+
+class TestSample:
+    def test_says_how_many_rows_and_within_what_values_are(
+        self, whole: hgr_jax.Scan, sampled: hgr_jax.Scan
+    ) -> None:
+        assert "rows" not in whole.notes
+        note = "18,724 of 60,000 rows, drawn at random: values are within 0.02"
+        assert sampled.notes["rows"] == note
+        assert np.nanmax(np.abs(sampled.correlation - whole.correlation)) < 0.02
+        assert np.nanmax(np.abs(sampled.pearson - whole.pearson)) < 0.02
+
+    def test_is_of_all_rows_alike(self, table: pd.DataFrame, sampled: hgr_jax.Scan) -> None:
+        places = np.flatnonzero(np.isin(table["square"], sampled.values("square")))
+        assert len(places) == SAMPLED
+        error = ROWS / np.sqrt(12 * SAMPLED)
+        assert abs(places.mean() - ROWS / 2) < 3 * error
+        np.testing.assert_array_equal(table["square"].to_numpy()[places], sampled.values("square"))
+
+    def test_counts_missing_values_of_all_rows(
+        self, table: pd.DataFrame, sampled: hgr_jax.Scan, tmp_path: Path
+    ) -> None:
+        missing = int(table["skewed"].isna().sum())
+        sampled.report(tmp_path / "page.html")
+        assert f'"missing":{missing}' in (tmp_path / "page.html").read_text(encoding="utf-8")
+        table = table[["square", "few"]].assign(late=np.where(table["few"] > 1, np.nan, 1))
+        table["late"] *= np.arange(ROWS)
+        for place, part in enumerate(parts_of(table, 100)):
+            part.to_parquet(tmp_path / f"{place}.parquet")
+        little = hgr_jax.scan(tmp_path, execution=LITTLE).findings()
+        count = int(table["late"].isna().sum())
+        assert f"late is missing in {count:,} of 60,000 rows" in " ".join(little.remarks)
+
+    def test_takes_all_options(self, table: pd.DataFrame, folder: Path) -> None:
+        """Arrays have a value for each row of the table; columns are named as ever."""
+        drawn = hgr_jax.scan(folder, execution=LITTLE, test=None).values("square")
+        chosen = np.flatnonzero(np.isin(table["square"], drawn))
+        weights = np.random.default_rng(0).uniform(size=ROWS)
+        part = table.iloc[chosen].reset_index(drop=True)
+        cases: list[tuple[dict[str, Any], dict[str, Any]]] = [
+            ({"weights": weights}, {"weights": weights[chosen]}),
+            ({"given": "far", "target": "a"}, {"given": "far", "target": "a"}),
+            ({"top": 3}, {"top": 3}),
+            ({"groups": np.arange(ROWS) // 50}, {"groups": np.arange(ROWS)[chosen] // 50}),
+        ]
+        for options, of_part in cases:
+            found = hgr_jax.scan(folder, execution=LITTLE, **options)
+            expected = hgr_jax.scan(part, **of_part)
+            np.testing.assert_array_equal(found.correlation, expected.correlation)
+            np.testing.assert_array_equal(found.pvalue, expected.pvalue)
+        with pytest.raises(ValueError, match=r"weights must have shape \(60000,\); got shape \(9,"):
+            hgr_jax.scan(folder, weights=np.ones(9), execution=LITTLE)
+
+    def test_takes_more_rows_with_more_memory(self, table: pd.DataFrame) -> None:
+        found = hgr_jax.scan(table[["a", "square"]], execution=hgr_jax.Execution(memory=2**22))
+        assert "rows" not in found.notes
+        few = pd.DataFrame(np.random.default_rng(0).normal(size=(2000, 200)))
+        assert hgr_jax.scan(few, test=None, execution=LITTLE).settings["sample_rows"] == 1000
+
+
+def test_rows_are_those_of_the_table(tmp_path: Path) -> None:
+    """Findings and influence name the rows of the files, counted through."""
+    rng = np.random.default_rng(201)
+    table = pd.DataFrame(rng.normal(size=(ROWS, 7)), columns=[*"abcdefg"])
+    found = hgr_jax.scan(table, execution=LITTLE, test=None)
+    drawn = np.flatnonzero(np.isin(table["a"], found.values("a")))
+    far = int(drawn[len(drawn) // 2])
+    table.loc[far, ["a", "b"]] = 1e4
+    for place, part in enumerate(parts_of(table, ROWS // 4)):
+        part.to_csv(tmp_path / f"{place}.csv", index=False)
+    options: dict[str, Any] = {"h": 3, "k": 3, "test": None, "execution": LITTLE}
+    influence = hgr_jax.scan(tmp_path, **options).influence("a", "b")
+    assert influence is not None
+    assert influence.row == influence.rows[0] == far
+
+
+def test_batches_are_refused_where_they_are_no_table() -> None:
+    with pytest.raises(ValueError, match="the batches have no rows"):
+        hgr_jax.scan(iter(()))
+    with pytest.raises(TypeError, match="a batch must be a matrix"):
+        hgr_jax.scan(iter(["x", "y"]))
+    one, other = pd.DataFrame({"x": [1.0, 2.0]}), pd.DataFrame({"x": ["u", "v"]})
+    with pytest.raises(ValueError, match="column 'x' holds text, and numbers in what was read"):
+        hgr_jax.scan(iter([one, other]))
