@@ -8,7 +8,6 @@ acceptance is no more likely than for a single candidate.
 from __future__ import annotations
 
 import dataclasses
-import functools
 import warnings
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Any, NamedTuple, Self, TypeVar
@@ -327,13 +326,13 @@ def _warn_of_copies(prediction: NDArray[Any], z: Mapping[str, NDArray[Any]]) -> 
     Predictions of few values tell nothing, and those of few digits repeat by chance, too.
     """
     n = len(prediction)
-    columns = [v.astype(str) if v.dtype == object else v for v in z.values()]
-    predictions, *attributes = (
-        np.unique(column, axis=0, return_inverse=True)[1].reshape(n)
-        for column in (prediction, *columns)
-    )
-    attribute = functools.reduce(_joint_codes, attributes)
-    sizes = [np.bincount(c) for c in (predictions, attribute, _joint_codes(predictions, attribute))]
+    columns = [prediction, *(v.astype(str) if v.dtype == object else v for v in z.values())]
+    codes = [np.unique(c, axis=0, return_inverse=True)[1].reshape(n) for c in columns]
+    joint = np.stack(codes, axis=1)
+    sizes = [
+        np.unique(part, axis=0, return_counts=True)[1]
+        for part in (joint[:, :1], joint[:, 1:], joint)
+    ]
     copies = n - len(sizes[2])
     pairs_of_prediction, pairs_of_attributes = (float(c @ (c - 1)) / 2 for c in sizes[:2])
     by_chance = 0.0
@@ -348,11 +347,6 @@ def _warn_of_copies(prediction: NDArray[Any], z: Mapping[str, NDArray[Any]]) -> 
             UserWarning,
             stacklevel=3,
         )
-
-
-def _joint_codes(first: NDArray[Any], second: NDArray[Any]) -> NDArray[Any]:
-    """Return a code ``(n,)`` for each combination of two codes."""
-    return np.unique(first * (second.max() + 1) + second, return_inverse=True)[1]
 
 
 class Held(NamedTuple):

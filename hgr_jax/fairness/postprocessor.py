@@ -368,7 +368,7 @@ class FairPostprocessor(
         Args:
           X: inputs of the model.
           protected: the attribute of these rows, as in `fit`; None is the column that `fit` got
-            by its name or position.
+            by its name.
 
         Raises:
           ValueError, TypeError: without the attribute, or for levels that the fit did not have.
