@@ -8,6 +8,7 @@ from typing import Any
 
 import jax
 import numpy as np
+import pandas as pd
 import pytest
 from html_support import NAMES, Open, detail, scan
 
@@ -193,6 +194,23 @@ def test_profiles(page: HtmlPage) -> None:
     assert amounts.alerts == []
     assert "an identifier?" in numbers.alerts[0]
     assert numbers.values == f"100,000 to {99_999 + len(people):,}"
+
+
+@pytest.mark.parametrize("make", [pd.DataFrame, dict])
+def test_profiles_beside_weights(make: Any) -> None:
+    """A column that is in no pair does not shift the others."""
+    rng = np.random.default_rng(0)
+    columns = {
+        "weight": rng.uniform(1, 2, 60),
+        "name": [f"n{i}" for i in range(60)],
+        "x": rng.normal(size=60),
+        "kind": rng.choice(["a", "b", "c"], 60),
+    }
+    table = make(columns)
+    for options in ({}, {"weights": "weight"}, {"weights": "weight", "target": "x"}):
+        found = hgr_jax.scan(table, **options)
+        distinct = {each.name: each.distinct for each in profiles_of(found, table)}
+        assert (distinct["name"], distinct["kind"]) == (60, 3)
 
 
 @pytest.mark.parametrize(

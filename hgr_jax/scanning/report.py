@@ -137,7 +137,8 @@ def _category_profile(name: str, category: Category, distinct: int | None) -> Pr
 def _raw_values(table: Any, columns: Columns, position: int) -> list[Any] | None:
     """Return the original values of a column, None if they were not kept."""
     if isinstance(table, Mapping):
-        return list(list(table.values())[position])
+        named = {str(key): column for key, column in table.items()}
+        return list(named[columns.names[position]]) if columns.names[position] in named else None
     if columns.frame is not None:
         return list(columns.frame[:, position].to_list())
     return None

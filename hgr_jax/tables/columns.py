@@ -591,6 +591,7 @@ class Columns:
             categories=tuple(itertools.compress(self.categories, categories)),
             category_positions=np.searchsorted(positions, self.category_positions[categories]),
             notes={name: self.notes[name] for name in names if name in self.notes},
+            frame=None if self.frame is None else self.frame[:, positions.tolist()],
             dates={name: self.dates[name] for name in names if name in self.dates},
             labels=None if self.labels is None else self.labels[positions],
         )
