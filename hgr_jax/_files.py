@@ -34,6 +34,9 @@ _KINDS = {
 _partial: set[Path] = set()
 """Temporary files that are being written, or wait for others."""
 
+_made: set[Path] = set()
+"""Empty folders that are removed if the process ends now."""
+
 _waiting: ContextVar[list[tuple[Path | None, Path]] | None] = ContextVar("waiting", default=None)
 """Temporary files of `written_together` and their places; None for a file to remove."""
 
@@ -166,9 +169,32 @@ def is_partial(path: Path) -> bool:
 
 
 def remove_partial() -> None:
-    """Remove the temporary files of `atomic_write`, in a process that ends without unwinding."""
+    """Remove what `atomic_write` and `made_folder` made, in a process that ends without unwinding.
+
+    A folder that is not empty stays.
+    """
     for partial in list(_partial):
         _forget(partial)
+    for folder in list(_made):
+        with contextlib.suppress(OSError):
+            folder.rmdir()
+
+
+@contextlib.contextmanager
+def made_folder(folder: Path) -> Iterator[None]:
+    """Make a folder, and remove it when the block ends if it is new and nothing is in it."""
+    is_new = not folder.exists()
+    with naming_file(folder):
+        folder.mkdir(parents=True, exist_ok=True)
+    if is_new:
+        _made.add(folder)
+    try:
+        yield
+    finally:
+        if is_new:
+            _made.discard(folder)
+            with contextlib.suppress(OSError):
+                folder.rmdir()
 
 
 def _forget(partial: Path) -> None:
