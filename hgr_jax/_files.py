@@ -160,6 +160,20 @@ def is_partial(path: Path) -> bool:
     return re.fullmatch(r"\.[0-9a-f]{16}(\.\w+)?", path.name) is not None
 
 
+@contextlib.contextmanager
+def made_folder(folder: Path) -> Iterator[None]:
+    """Make a folder, and remove it when the block ends if it is new and nothing is in it."""
+    is_new = not folder.exists()
+    with naming_file(folder):
+        folder.mkdir(parents=True, exist_ok=True)
+    try:
+        yield
+    finally:
+        if is_new:
+            with contextlib.suppress(OSError):
+                folder.rmdir()
+
+
 def _forget(partial: Path) -> None:
     with contextlib.suppress(OSError):
         partial.unlink(missing_ok=True)

@@ -16,7 +16,8 @@ from hgr_jax import Scan, independence_test, kb, scan
 from hgr_jax.cli.main import main
 from hgr_jax.core.host.ranks import codes_of, ranked_columns, ranks
 from hgr_jax.inference.rank_law import ExactScreen
-from hgr_jax.scanning import consumers, screen
+from hgr_jax.scanning import screen
+from hgr_jax.scanning import top as first_pairs
 from hgr_jax.scanning.screen import RankScreen, as_float32
 
 ROWS = 300
@@ -42,7 +43,7 @@ def table() -> dict[str, Any]:
 
 @pytest.fixture(autouse=True)
 def small_squares(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(consumers, "TESTED_SIDE", 8)
+    monkeypatch.setattr(first_pairs, "TESTED_SIDE", 8)
     monkeypatch.setattr(screen, "PRODUCT_ROWS", 64)
 
 

@@ -12,7 +12,6 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
-import hgr_jax
 from hgr_jax._threads import in_threads, one_blas_thread
 
 threadpoolctl = pytest.importorskip("threadpoolctl", reason="threadpoolctl is not installed")
@@ -148,15 +147,3 @@ def test_jax_has_the_same_precision_in_the_threads(x64: bool) -> None:
     with jax.enable_x64(x64):
         found = in_threads(lambda _: jnp.result_type(float), range(3))
     assert found == [jnp.float64 if x64 else jnp.float32] * 3
-
-
-def test_kernels_of_long_columns_are_as_precise_as_of_short_ones(rng: np.random.Generator) -> None:
-    def ours(x: jax.Array) -> jax.Array:
-        return jnp.stack([x, x**2], axis=1)
-
-    x = rng.normal(size=2**15)
-    table = {"a": x + rng.normal(size=len(x)), "b": x, "c": x**2}
-    with jax.enable_x64(True):
-        long = hgr_jax.scan(table, h=ours, k=ours, test=None)["a", "b"].correlation
-        exact = float(hgr_jax.kb(table["a"], table["b"], h=ours, k=ours))
-    assert long == pytest.approx(exact, abs=1e-12)

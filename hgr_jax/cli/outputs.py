@@ -16,7 +16,15 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from hgr_jax._arrays import size_fault
-from hgr_jax._files import FILE, FOLDER, is_partial, kind_of_place, locked, naming_file
+from hgr_jax._files import (
+    FILE,
+    FOLDER,
+    is_partial,
+    kind_of_place,
+    locked,
+    made_folder,
+    naming_file,
+)
 from hgr_jax._texts import first_names, grouped, shortened
 from hgr_jax.plotting import save_figure
 from hgr_jax.tables.columns import Frame
@@ -79,24 +87,16 @@ def alone_in(folder: Path) -> Iterator[None]:
     Raises:
       TableError: if another run writes to the folder.
     """
-    is_new = not folder.exists()
-    with naming_file(folder):
-        folder.mkdir(parents=True, exist_ok=True)
-    try:
-        with locked(folder) as alone:
-            if not alone:
-                raise TableError(
-                    f"another run writes to {printable(str(folder))}: wait for its end, or write to"
-                    " another folder by --out"
-                )
-            for path in folder.iterdir():
-                if is_partial(path):
-                    path.unlink(missing_ok=True)
-            yield
-    finally:
-        if is_new:
-            with contextlib.suppress(OSError):  # it is not empty
-                folder.rmdir()
+    with made_folder(folder), locked(folder) as alone:
+        if not alone:
+            raise TableError(
+                f"another run writes to {printable(str(folder))}: wait for its end, or write to"
+                " another folder by --out"
+            )
+        for path in folder.iterdir():
+            if is_partial(path):
+                path.unlink(missing_ok=True)
+        yield
 
 
 def check_not_read(out: Path, read: Sequence[Path]) -> None:

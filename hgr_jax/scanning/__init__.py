@@ -22,7 +22,7 @@ From a table to a `Scan`, in the order in which a scan uses them:
 * `resampling`: permutations, and tests given other columns;
 * `design_tests`: tests of rows in an order or in groups;
 * `screen`: the test by ranks of very many pairs, in float32;
-* `consumers`: the first pairs of very many columns;
+* `top`: the first pairs of very many columns;
 * `result`: `Scan` and `Pair`: matrices, lists, frames, files;
 * `fits`: transformations, intervals and influential rows of one pair;
 * `remarks`: what else may make a dependence: single rows, copies, the order of the rows;

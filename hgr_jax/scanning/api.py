@@ -14,7 +14,6 @@ from numpy.typing import ArrayLike
 
 from hgr_jax._forks import refuse_forked
 from hgr_jax._threads import one_blas_thread
-from hgr_jax.scanning.consumers import scan_columns
 from hgr_jax.scanning.request import (
     Categories,
     ColumnChoice,
@@ -28,6 +27,7 @@ from hgr_jax.scanning.request import (
 from hgr_jax.scanning.result import Scan
 from hgr_jax.scanning.row_options import with_row_options
 from hgr_jax.scanning.sampling import TakenRows, rows_that_fit, take_rows
+from hgr_jax.scanning.top import scan_columns
 from hgr_jax.tables.columns import Columns, as_columns
 from hgr_jax.tables.reading import Reading
 from hgr_jax.tables.sources import open_path

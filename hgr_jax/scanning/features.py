@@ -82,9 +82,14 @@ class Features:
         return Indicators(self.levels[column - self.n_numeric])
 
 
-def as_features(columns: Columns, weights: Any) -> Features:
-    """Return the columns of a table in memory in double precision; ``weights (n,)`` or None."""
+def as_features(columns: Columns, weights: Any, *, scaled: bool = True) -> Features:
+    """Return the columns of a table in memory in double precision, by default `within_range`.
+
+    ``weights (n,)`` may be None.
+    """
     x = np.asarray(columns.numbers, np.float64)
+    if x.size and scaled:
+        x = within_range(x)
     dropped = None if weights is None or weights.all() else weights == 0
     if dropped is not None:
         x = np.where(dropped[:, None], np.nan, x)

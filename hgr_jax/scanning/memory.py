@@ -294,7 +294,8 @@ class MemoryTable:
         self.pairs = feature_places(columns)[positions]
         self.given = given
         self.kernels, self.memory = request.measure.kernels, request.execution.memory
-        self.features = as_features(columns, request.row_weights)
+        scaled = request.measure.function is None
+        self.features = as_features(columns, request.row_weights, scaled=scaled)
         if given is not None:
             self.features = dataclasses.replace(self.features, conditioning=given.functions())
 
