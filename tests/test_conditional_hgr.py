@@ -73,7 +73,7 @@ def test_takes_categories_and_frames() -> None:
     assert hgr_jax.hgr(colour, x, given=site) > 0.4
 
 
-def test_rows_of_weight_0_are_dropped_and_counts_repeat_rows() -> None:
+def test_rows_of_weight_0_are_dropped() -> None:
     rng = RNG(3)
     x, y, z = sample(rng, 300, 2, 0.7)
     w = (rng.random(300) < 0.7).astype(float)
@@ -82,12 +82,6 @@ def test_rows_of_weight_0_are_dropped_and_counts_repeat_rows() -> None:
     same = hgr_jax.hgr_fit(x[kept], y[kept], given=z[kept])
     assert fit.correlation == pytest.approx(same.correlation, abs=1e-12)
     assert fit.interval() == pytest.approx(same.interval(), abs=1e-12)
-    counts = rng.integers(0, 3, 300)
-    rows = np.repeat(np.arange(300), counts)
-    repeated = hgr_jax.hgr_fit(x[rows], y[rows], given=z[rows])
-    counted = hgr_jax.hgr_fit(x, y, given=z, counts=counts)
-    assert counted.rows == pytest.approx(repeated.rows, rel=0.02)  # of other centres of the kernel
-    assert counted.correlation == pytest.approx(repeated.correlation, abs=0.03)
 
 
 def test_weights_are_of_a_population() -> None:
@@ -148,5 +142,4 @@ def test_columns_of_a_mapping_are_rows_of_the_same_labels() -> None:
         hgr_jax.hgr(pd.Series(x), y, given={"z": column[::-1]})
     with pytest.raises(ValueError, match="several columns of one name"):
         hgr_jax.hgr(x, y, given=pd.DataFrame(np.c_[z, z], columns=["z", "z"]))
-    ones = np.ones(100, int)
-    assert np.isfinite(hgr_jax.hgr(x, y, given={"z": z[:, 0]}, counts=ones))
+    assert np.isfinite(hgr_jax.hgr(x, y, given={"z": z[:, 0]}))

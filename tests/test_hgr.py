@@ -325,7 +325,7 @@ def slopes_of_weights(a: jax.Array, b: jax.Array, w: jax.Array) -> tuple[jax.Arr
 
 
 @pytest.mark.parametrize(
-    "w", [np.zeros(9), np.r_[-1.0, np.ones(8)], np.full(9, np.nan), np.r_[1e9, np.ones(8)]]
+    "w", [np.zeros(9), np.r_[-1.0, np.ones(8)], np.full(9, np.nan), np.r_[1e9, np.full(8, 0.5)]]
 )
 def test_impossible_weights_that_are_traced_give_nan(w: np.ndarray) -> None:
     """So do four effective rows."""

@@ -299,7 +299,7 @@ FEW_VALUES: dict[str, Callable[[np.random.Generator, int], np.ndarray]] = {
 def test_float32_is_float64_on_the_host(unbiased: bool) -> None:
     for kind, draw in FEW_VALUES.items():
         rng = np.random.default_rng(2301)
-        a, b = (draw(rng, 20_000).astype(np.float32) for _ in range(2))
+        a, b = (draw(rng, 4_000).astype(np.float32) for _ in range(2))
         found = dcor(a, b, unbiased=unbiased)
         assert found.dtype == np.float32
         with jax.enable_x64(True):

@@ -14,7 +14,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from hgr_jax._arrays import Floats, is_traced
-from hgr_jax._checks import as_host_weights, check_indexes, check_level
+from hgr_jax._checks import as_host_weights, check_indexes, check_level, warn_of_counts
 from hgr_jax.core.host.conditioning import (
     JITTER,
     LEAST_GIVEN_ROWS,
@@ -100,6 +100,7 @@ def conditional_hgr_fit(a: Any, b: Any, given: Any, weights: ArrayLike | None) -
     columns, levels = read_given(a, b, given)
     w = as_host_weights(weights, len(columns[0]))
     if w is not None:
+        warn_of_counts(weights)
         columns, w = [x[w > 0] for x in columns], w[w > 0]
         w = w if np.ptp(w) else None
     rows = effective_row_count(len(columns[0]), w)

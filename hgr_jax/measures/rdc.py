@@ -10,7 +10,7 @@ from numpy.typing import ArrayLike
 from hgr_jax._checks import as_key, as_pair, as_positive, check_count
 from hgr_jax.core.linalg import matmul
 from hgr_jax.core.numerics import fill_padding, row_count, row_mean, safe_divide
-from hgr_jax.core.rows import over_rows
+from hgr_jax.core.rows import over_rows, padded_length
 from hgr_jax.core.solvers import top_pair
 from hgr_jax.measures.classical import average_ranks
 
@@ -74,6 +74,10 @@ def rdc(
 def _rdc(
     a: Array, b: Array, key: Array, scale: Array, *, projections: int, count: Array | None
 ) -> Array:
+    rows, length = len(a), padded_length(len(a))
+    if count is None:  # the rounding of small directions depends on the shape that LAPACK gets
+        a, b = (jnp.pad(x, (0, length - rows), mode="edge") for x in (a, b))
+        count = lax.optimization_barrier(jnp.int32(rows))
     directions = []
     for x, part in zip((a, b), jax.random.split(key), strict=True):
         share = average_ranks(x, count) / row_count(count, x)
