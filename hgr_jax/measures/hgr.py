@@ -37,6 +37,7 @@ from hgr_jax._checks import (
 )
 from hgr_jax.core.host.estimates import HGREstimate
 from hgr_jax.core.host.ranks import (
+    FEW_TIES,
     MANY_ROWS,
     MIN_EFFECTIVE_ROWS,
     effective_row_count,
@@ -311,6 +312,12 @@ class _Order(NamedTuple):
         """The number of values."""
         return jnp.sum(self.below == lax.iota(jnp.int32, len(self.below)), dtype=jnp.int32)
 
+    @property
+    def ties(self) -> Array:
+        """The sum of t^3 - t over groups of t equal values."""
+        equal = (self.up_to - self.below).astype(self.ordered.dtype)
+        return jnp.sum(equal * equal - 1)
+
     def sums(self, mass: Array) -> Array:
         """Return the sums of ``mass (m, n)`` of the first rows in order, ``(m, n + 1)``."""
         first = jnp.zeros((len(mass), 1), mass.dtype)
@@ -570,7 +577,8 @@ class _Basis(NamedTuple):
     def of(cls, side: _Ranked, shares: Array, rows: Array, most: int, limit: Array) -> _Basis:
         """Make ``most`` functions of the ranks of a variable orthonormal.
 
-        Those after the first ``limit`` are not kept.  Those of untied ranks are known beforehand.
+        Those after the first ``limit`` are not kept.  Those of ranks with few ties are known
+        beforehand.
         """
         u = lax.stop_gradient(side.share)
         inside = np.arange(most, dtype=np.int32) < limit
@@ -585,7 +593,7 @@ class _Basis(NamedTuple):
         def of_untied() -> _Basis:
             return cls(jnp.asarray(mean[:, 0]), jnp.asarray(maps), jnp.asarray(inside))
 
-        return lax.cond(side.order.levels == len(u), of_untied, of_sample)
+        return lax.cond(side.order.ties <= FEW_TIES * len(u) ** 3, of_untied, of_sample)
 
     @classmethod
     def _of_sample(cls, u: Array, shares: Array, rows: Array, inside: Any) -> _Basis:

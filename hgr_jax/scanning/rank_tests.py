@@ -431,7 +431,7 @@ class _ByRanks:
         share = np.array([column.effective_share for column in columns])[pairs].prod(axis=1)
         log_orders = np.array([column.log_orders for column in columns])[pairs].max(axis=1)
         least = log_orders - special.gammaln(count + 1)
-        every, dtype = np.arange(len(group)), self.in_ranks.x.dtype
+        every, dtype = np.arange(len(group)), np.dtype(np.float32)  # of bounded functions
         orders = [self._order(c, present) for c in used]
         alike_by = likeness_of_neighbours(columns, [each.neighbours for each in orders], pairs)
         for part, m, spearman in products_of_pairs(columns, pairs, weights, every, dtype):
