@@ -42,7 +42,7 @@ MAX_PARAMETERS = 8
 
 BUDGETS = {
     "core": 6_660,
-    "measures": 3_720,
+    "measures": 3_740,
     "inference": 3_930,
     "tables": 6_650,
     "scanning": 9_400,
