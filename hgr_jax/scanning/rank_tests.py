@@ -75,8 +75,8 @@ LAST_AT_ONCE = 64
 ORDERED_AT_ONCE = 16
 """Number of columns whose functions are put in the order of another one together."""
 
-CACHED_FUNCTIONS = 2**20
-"""Number of rows of all columns whose functions of the last look are kept: 256 bytes each."""
+CACHED_FUNCTIONS = 2**19
+"""Number of rows of all columns whose functions of the last look are kept: 512 bytes each."""
 
 
 def products_of_pairs(
