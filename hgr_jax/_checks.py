@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import operator
 import warnings
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from typing import Any, TypeVar
 
 import jax
@@ -348,7 +348,7 @@ def _is_missing(value: Any) -> bool:
 def as_lags(lags: Any, rows: int) -> tuple[int, ...]:
     """Return distinct whole numbers of rows, each shorter than half of a series."""
     try:
-        several = tuple(operator.index(lag) for lag in np.atleast_1d(lags).tolist())
+        several = tuple(map(operator.index, lags if isinstance(lags, Iterable) else (lags,)))
     except TypeError:
         raise TypeError(
             f"lags must be an int or several, as range(-5, 6) is; got {lags!r}."

@@ -91,6 +91,15 @@ def test_lags_are_the_largest_of_each_shift() -> None:
     assert alone.pvalue == pytest.approx(found.pvalue / 9)
 
 
+@pytest.mark.parametrize("kind", [set, iter, dict.fromkeys])
+def test_lags_of_any_kind(kind: Callable[[Any], Any], rng: np.random.Generator) -> None:
+    a = rng.normal(size=120)
+    b = np.roll(a, 2) ** 2 + rng.normal(size=120) / 9
+    found = independence_test(a, b, order=True, lags=kind([0, 1, 2]))
+    assert found == independence_test(a, b, order=True, lags=[0, 1, 2])
+    assert found.lag == 2
+
+
 def test_a_tail_is_no_smaller_than_the_shifts_with_few_values() -> None:
     rng = np.random.default_rng(4)
     x = rng.normal(size=200)
