@@ -531,6 +531,28 @@ def test_the_gradient_is_that_of_finite_differences(data: Any, weighted: bool) -
             assert gradient[row] == pytest.approx(expected, rel=1e-4, abs=1e-8)
 
 
+def test_whole_numbers_as_weights_are_asked_about() -> None:
+    a, b = parabola(60)
+    w = 1 + np.arange(60) % 3
+    for estimate in (hgr_jax.hgr, hgr_jax.hgr_fit):
+        for given in (None, np.cos(9 * a)):
+            with pytest.warns(UserWarning, match=r"repeat the rows instead: np.repeat"):
+                estimate(a, b, weights=w, given=given)
+            estimate(a, b, weights=w / 2, given=given)
+            estimate(a, b, weights=w > 1, given=given)
+
+
+def test_few_ties_are_as_on_the_host() -> None:
+    rng = np.random.default_rng(0)
+    a = rng.standard_normal(9_000).astype(np.float32)
+    a[:40] = a[40:80]  # pairs of equal values
+    for noise in (0.3, 3.0):
+        b = (a**2 + noise * rng.standard_normal(9_000)).astype(np.float32)
+        assert float(jax.jit(hgr_jax.hgr)(a, b)) == pytest.approx(
+            float(hgr_jax.hgr(a, b)), abs=3e-5
+        )
+
+
 def value_of_shares(u: jax.Array, a: np.ndarray, b: np.ndarray, weights: np.ndarray) -> jax.Array:
     """The estimate where the shares of a are given, and not ranked."""
     shares = jnp.asarray(weights / weights.sum())

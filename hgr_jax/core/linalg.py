@@ -39,28 +39,6 @@ def half_lower(s: Array) -> Array:
     return s * half.astype(s.dtype)
 
 
-def factorise(s: Array, least: Array) -> tuple[Array, Array]:
-    """Return ``R``, upper triangular, and ``W``, lower, with ``R = W S`` and ``W S W^T = 1``.
-
-    W orthonormalises functions with second moments ``S (d, d)`` in order, as `inverse_cholesky`
-    does; R holds their coordinates.  Rows of functions whose residual given the earlier ones has
-    at most the second moment ``least`` are 0, in W S W^T too.
-    """
-    size = s.shape[0]
-    index = lax.iota(jnp.int32, size)[:, None]
-
-    def step(j: Array, rows: Array) -> Array:
-        row, column, pivot = rows[j][None, :], rows[:, j][:, None], rows[j, j]
-        usable = pivot > least
-        safe = jnp.where(usable, pivot, 1)
-        below = rows - jnp.where(usable, column / safe, 0) * row
-        new_row = jnp.where(usable, row / jnp.sqrt(safe), 0)
-        return jnp.where(index > j, below, jnp.where(index == j, new_row, rows))
-
-    rows = lax.fori_loop(0, size, step, jnp.concatenate([s, jnp.eye(size, dtype=s.dtype)], axis=1))
-    return jnp.triu(rows[:, :size]), rows[:, size:]
-
-
 def symmetric_eigen(s: Array) -> tuple[Array, Array]:
     """Return eigenvalues ``(d,)``, in no order, and eigenvectors in columns; not differentiable."""
     vectors, values = lax.linalg.eigh(s, symmetrize_input=False, sort_eigenvalues=False)

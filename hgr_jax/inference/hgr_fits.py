@@ -227,11 +227,6 @@ class HGRFit(TransformedPair):
         return math.nan if self._estimate is None else self._estimate.held_out[0]
 
     @property
-    def held_out_error(self) -> float:
-        """The standard error of `held_out`."""
-        return math.nan if self._estimate is None else self._estimate.held_out[1]
-
-    @property
     def highest(self) -> float:
         """Where the high end of the interval starts: the largest value that the rows support."""
         return math.nan if self._estimate is None else self._estimate.highest

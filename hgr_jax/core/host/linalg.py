@@ -182,27 +182,6 @@ def top_correlations(
     return np.minimum(value, 1)
 
 
-def top_correlation_vectors(
-    m: Floats, degrees: NDArray[np.intp], linear: NDArray[np.intp], *, single: bool
-) -> tuple[Floats, Floats]:
-    """Return the singular vectors ``(r, N)`` and ``(s, N)`` of the values of `top_correlations`."""
-
-    def top(rows: NDArray[np.intp], columns: NDArray[np.intp]) -> tuple[Floats, Floats, Floats]:
-        part = _leading_blocks(m, rows, columns)
-        value, u, v = top_singular_triples(part)
-        return value, _pad_vectors(u, len(m)), _pad_vectors(v, m.shape[1])
-
-    if not single:
-        return top(degrees[:, 0], degrees[:, 1])[1:]
-    first, second = top(degrees[:, 0], linear[:, 1]), top(linear[:, 0], degrees[:, 1])
-    larger = first[0] >= second[0]
-    return np.where(larger, first[1], second[1]), np.where(larger, first[2], second[2])
-
-
-def _pad_vectors(vectors: Floats, size: int) -> Floats:
-    return np.pad(vectors, ((0, size - len(vectors)), (0, 0)))
-
-
 def _leading_blocks(m: Floats, rows: NDArray[np.intp], columns: NDArray[np.intp]) -> Floats:
     """Return blocks ``m (r, s, N)`` with 0 outside the first ``rows`` and ``columns (N,)``."""
     part = m[: rows.max(initial=0), : columns.max(initial=0)]
