@@ -531,6 +531,17 @@ def test_the_gradient_is_that_of_finite_differences(data: Any, weighted: bool) -
             assert gradient[row] == pytest.approx(expected, rel=1e-4, abs=1e-8)
 
 
+def test_rows_of_few_values_in_a_random_order_hold_the_low_end() -> None:
+    """All correlations tie, so that functions of the sample alone would be far too good."""
+    rng, low, truth = np.random.default_rng(3), [], 0.3
+    law = truth * np.diag(np.full(6, 1 / 6)) + (1 - truth) / 36
+    a, b = (x.ravel().astype(float) for x in np.indices((6, 6)))
+    for counts in rng.multinomial(300, law.ravel(), 60):
+        order = rng.permutation(np.repeat(np.arange(36), counts))
+        low.append(hgr_jax.hgr_fit(a[order], b[order]).interval()[0])
+    assert np.mean(np.array(low) <= truth) > 0.8
+
+
 def test_whole_numbers_as_weights_are_asked_about() -> None:
     a, b = parabola(60)
     w = 1 + np.arange(60) % 3

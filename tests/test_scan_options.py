@@ -211,3 +211,13 @@ def test_what_a_category_shows_beyond_the_means_of_its_levels() -> None:
     assert len(values) == 6
     sure = [value for value in values if value > 0.3]
     assert values[: len(sure)] == sorted(sure, reverse=True)
+
+
+def test_whole_numbers_as_weights_are_noted(rng: np.random.Generator) -> None:
+    table = {"x": rng.normal(size=60), "y": rng.normal(size=60), "count": rng.integers(1, 4, 60)}
+    note = "repeat the rows"
+    assert note in scan(table, weights="count").notes["count"]
+    weights = table.pop("count")
+    assert note in scan(table, weights=weights).notes["weights"]
+    assert not scan(table, weights=weights / 2 + 0.1).notes
+    assert not scan(table, weights=(weights > 2) * 1.0).notes
