@@ -101,29 +101,10 @@ def log_pvalues(pairs: Sequence[LevelPair], generator: np.random.Generator) -> F
     return log_p
 
 
-def random_tables(
-    rows: Integers, columns: Integers, count: int, generator: np.random.Generator
-) -> Integers:
-    """Draw tables ``(N, count, R, C)`` with the sums ``rows (N, R)`` and ``columns (N, C)``."""
-    shape = len(rows), count
-    tables = np.zeros((*shape, rows.shape[1], columns.shape[1]), np.int64)
-    available = np.broadcast_to(rows[:, None], (*shape, rows.shape[1])).copy()
-    for j in range(columns.shape[1] - 1):
-        wanted = np.broadcast_to(columns[:, None, j], shape).copy()
-        others = available.sum(axis=2)
-        for i in range(rows.shape[1] - 1):
-            others -= available[..., i]
-            drawn = generator.hypergeometric(available[..., i], others, wanted)
-            tables[..., i, j] = drawn
-            wanted -= drawn
-        tables[..., -1, j] = wanted
-        available -= tables[..., j]
-    tables[..., -1] = available
-    return tables
-
-
 def _by_random_tables(pairs: list[LevelPair], generator: np.random.Generator) -> Floats:
     """Return log p-values of pairs of one shape; NaN where too few tables reach the statistic."""
+    from scipy import stats  # loads slowly
+
     f, g = np.stack([pair.f for pair in pairs]), np.stack([pair.g for pair in pairs])
     rows, columns = (np.stack([pair.counts[side] for pair in pairs]) for side in (0, 1))
 
@@ -141,7 +122,12 @@ def _by_random_tables(pairs: list[LevelPair], generator: np.random.Generator) ->
         at_once = max(1, CELLS_AT_ONCE // (size * cells))
         for start in range(0, len(active), at_once):
             part = active[start : start + at_once]
-            tables = random_tables(rows[part], columns[part], size, generator)
+            tables = np.stack(
+                [
+                    stats.random_table.rvs(*sums, size=size, random_state=generator)
+                    for sums in zip(rows[part], columns[part], strict=True)
+                ]
+            )
             reached_by = reached[part] + np.cumsum(values(part, tables) >= least[part], axis=1)
             reached[part] = reached_by[:, -1:]
             enough = reached_by[:, -1] >= EXCEEDANCES
