@@ -244,39 +244,6 @@ def as_host_weights(weights: ArrayLike | None, rows: int) -> NDArray[np.float64]
     return np.asarray(array / array.max())
 
 
-MAX_REPEATED_ROWS = 10**7
-"""Largest sum of counts of rows."""
-
-
-def as_repeats(counts: Any, rows: int) -> NDArray[np.intp]:
-    """Return the positions of rows, each as often as its count says, in a random order.
-
-    Intervals hold out every fifth row: of equal rows beside each other, all parts would be alike.
-
-    Raises:
-      TypeError, ValueError: unless ``counts`` are ``(rows,)`` whole numbers, not negative and not
-        all 0, with a sum of at most `MAX_REPEATED_ROWS`.
-    """
-    if isinstance(counts, jax.core.Tracer):
-        raise TypeError("counts are of concrete data: repeat the rows before tracing.")
-    try:
-        array = np.asarray(counts, np.float64)
-    except (TypeError, ValueError):
-        raise TypeError("counts must be whole numbers; some are missing, or no numbers.") from None
-    if array.shape != (rows,):
-        raise ValueError(f"counts must have shape ({rows},); got shape {array.shape}.")
-    if not (np.isfinite(array).all() and (array >= 0).all() and (array % 1 == 0).all()):
-        wrong = array[~(np.isfinite(array) & (array >= 0) & (array % 1 == 0))][0]
-        raise ValueError(f"counts must be whole numbers of at least 0; got {wrong:g}.")
-    if not 0 < array.sum() <= MAX_REPEATED_ROWS:
-        raise ValueError(
-            f"counts must add up to 1 to {MAX_REPEATED_ROWS:,} rows; got {array.sum():,.0f}: take a"
-            " sample of the rows, or weights, which need no rows of their own."
-        )
-    repeats = np.repeat(np.arange(rows), array.astype(np.intp))
-    return np.random.default_rng(0).permutation(repeats)
-
-
 def as_order(order: Any, rows: int) -> NDArray[np.intp]:
     """Return the place of each row in an order: True, or numbers or dates ``(rows,)``.
 

@@ -223,7 +223,7 @@ HEADERS = {
         "pvalue_source",
         (
             "a law of ranks at several degrees; for a category, Roy's law; exact for two columns of"
-            " two values; permutations of ranks (sampled: of a sample of the rows); residuals of"
+            " two values; permutations of ranks; residuals of"
             " ranks given other columns; circular shifts of series; orders within groups, or"
             " between groups as a whole"
         ),

@@ -132,7 +132,7 @@ def examine_square(
     if request.measure.function is None and (of_hgr or test is not None):
         by_law = test is not None and test.kind == "auto" and request.design is None
         if given is None:
-            by_ranks = estimate_by_ranks(table, rows, _no_progress, tested=by_law)
+            by_ranks = estimate_by_ranks(table, rows, tested=by_law)
         else:
             by_ranks.estimates.put(np.arange(count), table.estimate_ranks_given())
     of_ranks, slow = by_ranks.estimates, list[str]()
@@ -146,10 +146,6 @@ def examine_square(
         tests, slow = _test_by_design(table, test, request.design, values.varies)
     ill = [columns.names[i] for i in columns.number_positions[~well_conditioned]]
     return Square(values, of_ranks, rows, tests, ill, slow)
-
-
-def _no_progress(done: int) -> None:
-    """Show nothing: progress is shown square by square."""
 
 
 def _note_all(examined: Examined, ill: Sequence[str], slow: Sequence[str]) -> None:
