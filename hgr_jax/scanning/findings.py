@@ -366,7 +366,7 @@ def law_in_words(settings: Mapping[str, Any]) -> str:
         law = "by circular shifts" + ("" if order is True else f" in the order of {order}")
         law += f" within groups{of_groups}" if groups else ""
     else:
-        law = f"by orders of the rows within groups{of_groups}, or of whole groups"
+        law = f"by orders of the rows within groups{of_groups}"
     return f"{law} (p below {settings['smallest_pvalue']:.2g}: by their normal tail)"
 
 

@@ -224,8 +224,7 @@ HEADERS = {
         (
             "a law of ranks at several degrees; for a category, Roy's law; exact for two columns of"
             " two values; permutations of ranks; residuals of"
-            " ranks given other columns; circular shifts of series; orders within groups, or"
-            " between groups as a whole"
+            " ranks given other columns; circular shifts of series; orders within groups"
         ),
     ),
     "remark": ("remark", "what else may make the dependence (of pairs that were examined)"),

@@ -358,7 +358,7 @@ class Scan:
       pvalue_source: the same in words:
         ``"rank"`` (a law of ranks), ``"asymptotic"`` (Roy's law, of categories or of the values as
         they are), ``"permutation"``, ``"exact"`` and ``"residuals"``; of rows in an order or in
-        groups ``"shifts"``, ``"within"``, ``"between"`` and ``"tail"``, as in `independence_test`.
+        groups ``"shifts"``, ``"within"`` and ``"tail"``, as in `independence_test`.
       skipped: names of the columns that were left out, with the reason.
       notes: names of columns that were used, but not quite as they are, with a remark.
       settings: settings of the scan; with ``top``, ``settings["top"]`` describes all pairs:

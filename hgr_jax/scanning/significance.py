@@ -32,7 +32,7 @@ from hgr_jax.scanning.resampling import permutation_null
 
 SOURCES = (
     *("", "rank", "asymptotic", "permutation", "exact", OF_RESIDUALS),
-    *("shifts", "within", "between", "tail"),
+    *("shifts", "within", "tail"),
 )
 
 
