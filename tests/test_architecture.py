@@ -45,7 +45,7 @@ BUDGETS = {
     "measures": 3_740,
     "inference": 3_930,
     "tables": 6_636,
-    "scanning": 9_240,
+    "scanning": 9_232,
     "cli": 1_470,
     "fairness": 5_340,
     "datasets": 780,

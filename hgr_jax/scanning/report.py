@@ -334,7 +334,7 @@ def as_report(
     groups |= {name: group for group in findings.copies for name in group}
     sample = _rows_to_draw(np.arange(result.data.rows), ())
     skipped = [(n, f"{label}: {text}") for label, texts in messages for n, text in texts.items()]
-    drawn = _pairs_to_draw(result, findings, pairs, groups)
+    drawn = _pairs_to_draw(findings, pairs, groups)
     remarks = {names: finding.remark for names, finding in drawn.items() if finding is not None}
     return HtmlPage(
         title=title,
@@ -368,7 +368,6 @@ def as_report(
 
 
 def _pairs_to_draw(
-    result: Any,
     findings: Findings,
     pairs: Sequence[Any],
     groups: Mapping[str, tuple[str, ...]],
@@ -401,7 +400,7 @@ def as_detail(
     result: Any,
     names: tuple[str, str],
     groups: Mapping[str, tuple[str, ...]],
-    finding: Finding | None = None,
+    finding: Finding | None,
 ) -> Detail | None:
     """Return the data, transformations and copies of columns that the page shows of a pair.
 
