@@ -101,7 +101,6 @@ def test_every_source_is_the_same_table(
     tmp_path: Path,
 ) -> None:
     """However it is cut, and whoever reads it: of all rows, and of the same sample of them."""
-    read = source(kind, table, folder, tmp_path)
     for expected, execution in ((whole, hgr_jax.Execution()), (sampled, LITTLE)):
         read = source(kind, table, folder, tmp_path)
         found = hgr_jax.scan(read, execution=execution)

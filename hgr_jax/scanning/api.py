@@ -83,8 +83,8 @@ def scan(
         numbers or dates that orders them, or an array ``(n,)``: p-values are by circular shifts,
         and at least 1 / n.  With groups, each of these is a series.
       groups: the name of the column, or an array ``(n,)``, of labels of rows that are alike, as
-        those of one person: p-values are by orders within groups, or, beside a column that is
-        constant in each group, of one row for each group.  See `independence_test` for both.
+        those of one person: p-values are by orders within groups.  A column that is constant in
+        each group has none.  See `independence_test` for both.
       categories: numeric columns to read as categories, or ``Categories(names,
         integers_up_to=10, missing="level")``.
       test: ``"auto"``, ``"asymptotic"``, ``"permutation"``, ``Test(kind,

@@ -1,13 +1,11 @@
 """Tests of many pairs where rows are in an order or in groups, by a `RowDesign`.
 
-Two columns of one series are tested by its circular shifts; of rows in groups, two columns that
-vary within groups by orders within these, and a column that is constant in each group, beside any
-other, by one row for each group.
+Two columns of one series are tested by its circular shifts, and of rows in groups by orders within
+these.  A column that is constant in each group has no p-value.
 """
 
 from __future__ import annotations
 
-import dataclasses
 from collections.abc import Sequence
 
 import numpy as np
@@ -27,31 +25,12 @@ from hgr_jax.inference.dependent_rows import (
 from hgr_jax.inference.permutation import host_generator
 from hgr_jax.scanning.memory import MemoryTable
 from hgr_jax.scanning.request import Test
-from hgr_jax.tables.columns import Columns
-
-
-def of_groups(columns: Columns, design: RowDesign) -> Columns:
-    """Return one row for each group: means of ranks, or the most frequent level."""
-    numbers = [design.of_groups(np.asarray(x, np.float64)) for x in np.asarray(columns.numbers).T]
-    categories = []
-    for category in columns.categories:
-        parts = np.split(category.codes[design.rows], design.starts[1:])
-        codes = np.array([_most_frequent(part) for part in parts], category.codes.dtype)
-        categories.append(dataclasses.replace(category, codes=codes))
-    whole = np.stack(numbers, axis=1) if numbers else np.zeros((len(design.sizes), 0))
-    return dataclasses.replace(columns, numbers=whole, categories=tuple(categories), dates={})
-
-
-def _most_frequent(codes: Integers) -> int:
-    present = codes[codes >= 0]
-    return int(np.argmax(np.bincount(present))) if len(present) else -1
 
 
 class DesignTests:
     """Tests of the pairs of a table by its design.
 
     Attributes:
-      between: mask ``(N,)`` of the pairs with a column that is constant in each group.
       pvalue, source: ``(N,)``, of the pairs that were tested.
     """
 
@@ -60,14 +39,10 @@ class DesignTests:
         self.pairs, self.memory = table.pairs, table.memory
         self.pvalue = np.full(len(self.pairs), np.nan)
         self.source = np.full(len(self.pairs), "", object)
-        self.between = np.zeros(len(self.pairs), bool)
-        if not design.is_series and len(design.sizes) > 1:
-            constant = {c: design.is_constant(self._values(c)) for c in np.unique(self.pairs)}
-            self.between[:] = [constant[i] or constant[j] for i, j in self.pairs.tolist()]
 
     def test(self, chosen: NDArray[np.bool_]) -> None:
-        """Set the p-values of the chosen pairs that are not `between`."""
-        places = np.flatnonzero(chosen & ~self.between)
+        """Set the p-values of the chosen pairs."""
+        places = np.flatnonzero(chosen)
         if self.design.is_series:
             series: dict[int, SeriesFunctions] = {}
             bytes_of_one = 8 * MOST_FUNCTIONS * len(self.design.rows)
@@ -93,27 +68,22 @@ class DesignTests:
         self.pvalue[places] = [test.pvalue for test in tests]
         self.source[places] = ["tail" if test.is_tail else source for test in tests]
 
-    def slow_columns(self) -> list[int]:
-        """Return the columns of numbers that are too slow for the length of the series."""
-        if not self.design.ordered:
-            return []
-        numbers = np.unique(self.pairs[self.pairs < self.features.n_numeric]).tolist()
-        return [column for column in numbers if self.design.is_slow(self._values(column))]
-
     def _test_pattern(
         self,
         places: Integers,
         present: NDArray[np.bool_],
         generator: np.random.Generator,
     ) -> None:
-        """Test pairs of columns that share the same rows, the ``present`` ones."""
+        """Test pairs of columns that share the ``present`` rows, and vary within groups."""
         design = self.design.restricted(present)
         if len(design.rows) < 2:
             return
         functions = {
             c: design.within(self._functions(c, design.rows)).astype(self.features.x.dtype)
             for c in np.unique(self.pairs[places]).tolist()
+            if not design.is_constant(self.features.values(c))
         }
+        places = places[np.isin(self.pairs[places], [*functions]).all(axis=1)]
         is_level = self._is_level
         for moved, part in groups(self.pairs[places, 1]):
             others = self.pairs[places[part], 0].tolist()
@@ -136,11 +106,6 @@ class DesignTests:
 
     def _is_level(self, column: int) -> bool:
         return column >= self.features.n_numeric
-
-    def _values(self, column: int) -> Floats:
-        """Return a column ``(n,)``, NaN where missing."""
-        values = np.asarray(self.features.values(column), np.float64)
-        return np.where(values < 0, np.nan, values) if self._is_level(column) else values
 
     def _functions(self, column: int, rows: Integers) -> Floats:
         """Return orthonormal functions ``(d, m)`` of ranks, or of levels, on some rows."""

@@ -84,7 +84,6 @@ class Finding:
       adjusted_pvalue: as in the scan.
       rows: rows where both columns are present.
       remarks: what may make the dependence, those that explain it first.
-      also: near copies of a, and of b, whose pairs are this finding too.
       details: transformations of ranks, and the influence of rows.
     """
 
@@ -97,7 +96,6 @@ class Finding:
     adjusted_pvalue: float
     rows: int
     remarks: tuple[Remark, ...] = ()
-    also: tuple[tuple[str, ...], tuple[str, ...]] = ((), ())
     details: PairDetails | None = dataclasses.field(default=None, repr=False, compare=False)
 
     @property
@@ -107,14 +105,8 @@ class Finding:
 
     @property
     def remark(self) -> str:
-        """All remarks, and the near copies, as one text."""
-        texts: list[str] = []
-        texts += [remark.text for remark in self.remarks]
-        for name, others in zip((self.a, self.b), self.also, strict=True):
-            if others:
-                more = f" and {len(others) - 3} more" if len(others) > 3 else ""
-                texts.append(f"{name} also as {', '.join(others[:3])}{more}")
-        return "; ".join(texts)
+        """All remarks as one text."""
+        return "; ".join(remark.text for remark in self.remarks)
 
 
 @dataclasses.dataclass(frozen=True)
@@ -366,7 +358,7 @@ def law_in_words(settings: Mapping[str, Any]) -> str:
         law = "by circular shifts" + ("" if order is True else f" in the order of {order}")
         law += f" within groups{of_groups}" if groups else ""
     else:
-        law = f"by orders of the rows within groups{of_groups}, or of whole groups"
+        law = f"by orders of the rows within groups{of_groups}"
     return f"{law} (p below {settings['smallest_pvalue']:.2g}: by their normal tail)"
 
 
@@ -555,12 +547,6 @@ class _Lists:
                 examined.f, examined.g, examined.pair.columns
             )
         remarks = [] if examined is None else self.finder.remarks(examined)
-        groups = [self.groups[name] for name in names]
-        same = groups[0] == groups[1]
-        also = [
-            tuple(other for other in group if other not in names and not (same and side))
-            for side, group in enumerate(groups)
-        ]
         finding = Finding(
             a=a,
             b=b,
@@ -571,7 +557,6 @@ class _Lists:
             adjusted_pvalue=float(of_rows.adjusted_pvalue[place]),
             rows=rows,
             remarks=tuple(remarks),
-            also=(also[0], also[1]),
             details=None if examined is None else examined.details,
         )
         self.examined[names] = finding

@@ -149,7 +149,6 @@ class MemorySums:
     def estimate(
         self,
         pairs: Integers,
-        progress: Callable[[int], None] = lambda done: None,
         blocks: Callable[[Integers, Floats], None] = lambda places, m: None,
         rows: Floats | None = None,
     ) -> Estimates:
@@ -157,7 +156,6 @@ class MemorySums:
 
         Args:
           pairs: the positions.
-          progress: called with the number of pairs of a step.
           blocks: called with the positions ``(M,)`` of some pairs and their whitened cross moments
             ``(r, s, M)``, the sides in rising order of a pair's columns.
           rows: ``(N,)``, effective sample sizes; None for the numbers of rows.
@@ -172,7 +170,6 @@ class MemorySums:
             columns = self._columns_of(divmod(tile_pair, count), ordered[chosen])
             solver = TileSolver(layout, self._tiles(*columns), columns, blocks, rows)
             solver.solve(estimates, chosen, ordered[chosen], flips[chosen])
-            progress(len(chosen))
         # The rows that two columns share may not represent either (all small values, say): bases
         # that were fitted to the columns are ill conditioned there.
         ill = (estimates.pivot < MIN_SHARED_PIVOT) | self._needs_refit(pairs)
@@ -314,14 +311,6 @@ class MemoryTable:
     def rank_lines(self) -> MemorySums:
         """Return the sums of ranks."""
         return MemorySums(self.in_ranks, Kernels(1, 1), self.memory)
-
-    def permuted_sums(self, kernels: Kernels, *, of_values: bool) -> MemorySums:
-        """Return the sums over `permuted_rows`."""
-        return MemorySums(self.permuted_rows(of_values=of_values), kernels, self.memory)
-
-    def permuted_rows(self, *, of_values: bool) -> Features:
-        """Return all rows."""
-        return self.features if of_values else self.in_ranks
 
     def estimate(self) -> tuple[Estimates, NDArray[np.bool_]]:
         """Estimate the pairs; return the mask ``(p,)`` of well-conditioned numbers too."""

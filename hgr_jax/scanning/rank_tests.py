@@ -247,20 +247,17 @@ class RankResults:
         return cls(Estimates.none(count), np.full(count, np.nan), np.zeros(count, bool))
 
 
-def estimate_by_ranks(
-    table: MemoryTable, rows: Floats, progress: Callable[[int], None], *, tested: bool
-) -> RankResults:
+def estimate_by_ranks(table: MemoryTable, rows: Floats, *, tested: bool) -> RankResults:
     """Estimate HGR of all pairs by ranks, and test pairs of numbers.
 
     Args:
       table: table of the pairs.
       rows: ``(N,)``, effective sample sizes.
-      progress: called with the number of pairs that a step has estimated.
       tested: whether pairs are tested.
     """
     by_ranks = _ByRanks(table, rows, tested)
-    by_ranks.estimate_on_shared_rows(progress)
-    by_ranks.estimate_within_columns(progress)
+    by_ranks.estimate_on_shared_rows()
+    by_ranks.estimate_within_columns()
     estimates = by_ranks.results.estimates
     estimates.value[estimates.rows < LEAST_ROWS] = np.nan
     return by_ranks.results
@@ -279,7 +276,7 @@ class _ByRanks:
         self._alike = np.zeros(count, bool)
         self._codes: dict[int, Integers] = {}
 
-    def estimate_on_shared_rows(self, progress: Callable[[int], None]) -> None:
+    def estimate_on_shared_rows(self) -> None:
         """Estimate and test the pairs of numbers by ranks among the rows they share."""
         statistics: list[BlockStatistics] = []
         refined: tuple[list[Integers], ...] = [], []
@@ -290,7 +287,6 @@ class _ByRanks:
                 waiting.append(moments)
                 if sum(len(each.places) for each in waiting) >= MOMENTS_AT_ONCE:
                     self._solve(waiting, statistics, refined)
-            progress(len(places))
         if waiting:
             self._solve(waiting, statistics, refined)
         if statistics:
@@ -309,7 +305,7 @@ class _ByRanks:
             if np.sum(first & second) >= 2:
                 yield places[part], first & second
 
-    def estimate_within_columns(self, progress: Callable[[int], None]) -> None:
+    def estimate_within_columns(self) -> None:
         """Estimate the remaining pairs by ranks among each column's rows; test pairs of numbers."""
         places = np.flatnonzero(~self.estimated)
         if not len(places):
@@ -335,9 +331,7 @@ class _ByRanks:
             statistics.append(BlockStatistics(part, values, degrees, effective, least))
 
         sums = self.table.rank_sums()
-        estimates = sums.estimate(
-            self.table.pairs[places], progress, keep_statistics, rows=self.rows[places]
-        )
+        estimates = sums.estimate(self.table.pairs[places], keep_statistics, self.rows[places])
         lines = self.table.rank_lines().estimate(self.table.pairs[places])
         categories = (self.pairs[places] >= self.in_ranks.n_numeric).all(axis=1)
         estimates.linear[:] = np.where(categories, estimates.value, lines.linear)

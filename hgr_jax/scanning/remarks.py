@@ -116,11 +116,8 @@ ONE_LEVEL = 0.9
 """Smallest share of the variance of a transformation that one level against all others explains,
 for a remark."""
 
-MAX_TERMS, MIN_TERM, MAX_UNEXPLAINED = 6, 0.02, 1e-3
-"""Largest number of columns in a sum, smallest part of one (in standard deviations), and share of
-the variance that rounding may leave."""
-
-MAX_ROWS_SUMMED, MAX_COLUMNS_SUMMED = 2000, 300
+MAX_PARTS, MAX_ROWS_SUMMED, MAX_COLUMNS_SUMMED, MAX_SUMMED = 6, 2000, 300, 1e100
+"""Largest number of parts of a total, and of rows, columns and size of what is summed."""
 
 
 @dataclasses.dataclass(frozen=True)
@@ -420,42 +417,17 @@ class RemarkFinder:
             ((names[0], columns[0]), (names[1], columns[1])),
             ((names[1], columns[1]), (names[0], columns[0])),
         ):
-            if a in self.columns.dates:
-                part = self._part_of_date(a, x, b, y)
-                if part:
-                    yield Remark("construction", f"{b} is the {part} of {a}", True)
-                    return
             both_levels = a in self.codes and b in self.codes
             if both_levels and is_function(x, y) and len(np.unique(y)) < len(np.unique(x)):
                 yield Remark("construction", f"each {a} has one {b}", True)
                 return
-            terms = self.sum_of(a) if a in self.numbers else ()
-            if b in terms:
-                yield Remark("construction", f"{a} = {self.sum_in_words(a)}", True)
+            parts = self.parts_of(a)
+            if b in parts:
+                yield Remark("construction", f"{a} = {' + '.join(parts)}", True)
                 return
         if all(self._is_index(name) for name in names):
             text = "both count the rows in their order"
             yield Remark("construction", text, True)
-
-    def _part_of_date(self, a: str, x: Floats, b: str, y: Floats) -> str:
-        """Return which part of dates ``x`` the numbers or levels ``y`` are, or nothing."""
-        seconds = np.round(self.columns.dates[a] + x * 86400).astype("i8")
-        days = seconds.astype("M8[s]").astype("M8[D]")
-        months, years = days.astype("M8[M]"), days.astype("M8[Y]")
-        parts = {
-            "year": years.astype(int),
-            "month": months.astype(int) % 12,
-            "day of the month": (days - months.astype("M8[D]")).astype(int),
-            "day of the year": (days - years.astype("M8[D]")).astype(int),
-            "day of the week": (days.astype(int) + 3) % 7,
-            "hour": seconds // 3600 % 24,
-        }
-        for part, values in parts.items():
-            of_part = values.astype(float)
-            both = is_function(of_part, y, 0.005) and is_function(y, of_part, 0.005)
-            if len(np.unique(values)) > 1 and both:
-                return part
-        return ""
 
     def _is_index(self, name: str) -> bool:
         """Return whether a column numbers the rows in their order, or is a date that does."""
@@ -474,89 +446,50 @@ class RemarkFinder:
         return bool(evenly and (values == np.floor(values)).all())
 
     @functools.cached_property
-    def _summed(self) -> tuple[list[str], Floats]:
-        """Names of nearly complete numbers, and their standardised values in complete rows."""
-        names = [
-            name
+    def _complete(self) -> tuple[list[str], Floats]:
+        """Names of nearly complete numbers, and their values in rows that have all of them."""
+        step = max(1, self.columns.rows // (2 * MAX_ROWS_SUMMED))
+        columns = {
+            name: values[::step].astype(np.float64)
             for name, values in self.numbers.items()
             if name not in self.columns.dates and np.isnan(values).mean() < 0.2
-        ][:MAX_COLUMNS_SUMMED]
-        if len(names) < 3:
-            return [], np.zeros((0, 0))
-        step = max(1, self.columns.rows // (2 * MAX_ROWS_SUMMED))
-        columns = [self.numbers[name][::step].astype(np.float64) for name in names]
-        matrix = np.stack(columns, axis=1)
+        }
+        columns = {n: x for n, x in columns.items() if np.nanmax(np.abs(x)) < MAX_SUMMED}
+        names = [*columns][:MAX_COLUMNS_SUMMED]
+        matrix = np.array([columns[name] for name in names]).reshape(len(names), -1).T
         matrix = matrix[~np.isnan(matrix).any(axis=1)][:MAX_ROWS_SUMMED]
-        if len(matrix) < MIN_ORDERED_ROWS:
-            return [], np.zeros((0, 0))
-        largest = np.abs(matrix).max(axis=0)
-        used = (largest > 1e-100) & (largest < 1e100)
-        deviation = np.where(used, matrix, 0).std(axis=0)
-        used &= deviation > 0
-        names = [name for name, keep in zip(names, used, strict=True) if keep]
-        matrix, deviation = matrix[:, used], deviation[used]
-        return names, np.asarray((matrix - matrix.mean(axis=0)) / deviation, np.float64)
+        return (names, matrix) if len(matrix) >= MIN_ORDERED_ROWS else ([], matrix)
 
     @functools.cache  # noqa: B019 - a finder lives as long as one list of findings
-    def sum_of(self, name: str) -> dict[str, float]:
-        """Return the columns, and their factors, of which a column is the sum; none if of none."""
-        names, standard = self._summed
+    def parts_of(self, name: str) -> tuple[str, ...]:
+        """Return the columns that add up to a column, but for rounding; none if it is no total."""
+        names, values = self._complete
         if name not in names:
-            return {}
-        place = names.index(name)
-        y = standard[:, place]
-        own_copies = np.flatnonzero(np.abs(standard.T @ y) > (1 - 1e-9) * len(y))
-        chosen: list[int] = []
-        residual: Floats = y
-        coefficients: Floats = y[:0]
-        for _ in range(min(MAX_TERMS, len(names) - len(own_copies))):
-            gain = np.abs(standard.T @ residual)
-            gain[[*own_copies, *chosen]] = 0
-            chosen.append(int(np.argmax(gain)))
-            coefficients = np.linalg.lstsq(standard[:, chosen], y, rcond=None)[0]
-            residual = y - standard[:, chosen] @ coefficients
-            if np.mean(residual**2) < MAX_UNEXPLAINED / 1000:
-                break
-        while len(chosen) > 1 and np.abs(coefficients).min() < MIN_TERM:
-            del chosen[int(np.argmin(np.abs(coefficients)))]
-            coefficients = np.linalg.lstsq(standard[:, chosen], y, rcond=None)[0]
-            residual = y - standard[:, chosen] @ coefficients
-        if len(chosen) < 2 or np.mean(residual**2) > MAX_UNEXPLAINED:
-            return {}
-        scale = {i: float(np.nanstd(self.numbers[names[i]])) for i in (place, *chosen)}
-        factors = [c * scale[place] / scale[i] for i, c in zip(chosen, coefficients, strict=True)]
-        # The sum holds to the digits that the columns have.
-        rounding = resolution_of(self.numbers[name]) + sum(
-            abs(factor) * resolution_of(self.numbers[names[i]])
-            for i, factor in zip(chosen, factors, strict=True)
-        )
-        if np.abs(residual).max() * scale[place] > rounding:
-            return {}
-        return {names[i]: float(factor) for i, factor in zip(chosen, factors, strict=True)}
-
-    def sum_in_words(self, name: str) -> str:
-        """Return the sum that a column is, as text."""
-        terms = self.sum_of(name)
-        constant = float(np.nanmean(self.numbers[name]))
-        constant -= sum(f * float(np.nanmean(self.numbers[term])) for term, f in terms.items())
-        text = ""
-        if abs(constant) > 1e-3 * float(np.nanstd(self.numbers[name])):
-            text = f" + {constant:.4g}"
-        for term, factor in terms.items():
-            part = term if abs(abs(factor) - 1) < 1e-3 else f"{abs(factor):.3g} {term}"
-            text += f" {'-' if factor < 0 else '+'} {part}"
-        return text.removeprefix(" + ").strip()
+            return ()
+        total = values[:, names.index(name)]
+        rounding = 32 * float(np.finfo(self.numbers[name].dtype).eps) * float(np.abs(total).max())
+        free = np.abs(values - total[:, None]).max(axis=0) > rounding
+        for _ in range(MAX_PARTS):
+            parts, rest = _largest_parts(total, values, free, rounding)
+            if not parts or np.abs(rest).max() <= rounding:
+                return tuple(names[place] for place in parts)
+            free[parts[0]] = False  # a column that is near to the total, but no part of it
+        return ()
 
 
-def resolution_of(values: Floats) -> float:
-    """Return the step that decimal numbers are rounded to, or the rounding of their dtype."""
-    largest = float(np.nanmax(np.abs(values)))
-    for digits in range(-3, 8):
-        scaled = values * 10.0**digits
-        tolerance = 1e-6 + 1e-12 * largest * 10.0**digits
-        if np.nanmax(np.abs(scaled - np.round(scaled))) < tolerance:
-            return 10.0**-digits
-    return 64 * float(np.finfo(np.float64).eps) * largest
+def _largest_parts(
+    total: Floats, values: Floats, free: NDArray[np.bool_], rounding: float
+) -> tuple[list[int], Floats]:
+    """Return which free columns leave the least of a total, one after the other, and the rest."""
+    parts, rest, free = list[int](), total, free.copy()
+    while free.any() and len(parts) < MAX_PARTS and np.abs(rest).max() > rounding:
+        left = np.where(free, (rest[:, None] - values).var(axis=0), np.inf)
+        part = int(np.argmin(left))
+        if left[part] >= rest.var():
+            break
+        parts.append(part)
+        free[part], rest = False, rest - values[:, part]
+    return parts, rest
 
 
 def marks_of(values: Floats) -> dict[float, int]:
@@ -609,18 +542,10 @@ def _central_range(values: Floats, counts: Integers) -> tuple[float, float]:
     return float(values[shares >= 0.01][0]), float(values[shares >= 0.99][0])
 
 
-def is_function(x: Floats, y: Floats, at_most: float = 0.0) -> bool:
-    """Return whether equal values of ``x``, most of which are repeated, have equal values of ``y``.
-
-    But for a share ``at_most`` of the rows.
-    """
-    (u, i), (_, j) = (np.unique(values, return_inverse=True) for values in (x, y))
-    if 2 * len(u) > len(x):
-        return False
-    pairs, counts = np.unique(np.stack([i, j]), axis=1, return_counts=True)
-    most = np.zeros(len(u), int)
-    np.maximum.at(most, pairs[0], counts)
-    return bool(len(x) - most.sum() <= at_most * len(x))
+def is_function(x: Floats, y: Floats) -> bool:
+    """Return whether ``y`` is one value for each value of ``x``, most of which are repeated."""
+    distinct = len(np.unique(x))
+    return 2 * distinct <= len(x) and len(np.unique([x, y], axis=1).T) == distinct
 
 
 def shift_pvalue(pair: HostPair, order: Integers) -> float:

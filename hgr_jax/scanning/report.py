@@ -223,9 +223,8 @@ HEADERS = {
         "pvalue_source",
         (
             "a law of ranks at several degrees; for a category, Roy's law; exact for two columns of"
-            " two values; permutations of ranks (sampled: of a sample of the rows); residuals of"
-            " ranks given other columns; circular shifts of series; orders within groups, or"
-            " between groups as a whole"
+            " two values; permutations of ranks; residuals of"
+            " ranks given other columns; circular shifts of series; orders within groups"
         ),
     ),
     "remark": ("remark", "what else may make the dependence (of pairs that were examined)"),
@@ -335,7 +334,7 @@ def as_report(
     groups |= {name: group for group in findings.copies for name in group}
     sample = _rows_to_draw(np.arange(result.data.rows), ())
     skipped = [(n, f"{label}: {text}") for label, texts in messages for n, text in texts.items()]
-    drawn = _pairs_to_draw(result, findings, pairs, groups)
+    drawn = _pairs_to_draw(findings, pairs, groups)
     remarks = {names: finding.remark for names, finding in drawn.items() if finding is not None}
     return HtmlPage(
         title=title,
@@ -369,7 +368,6 @@ def as_report(
 
 
 def _pairs_to_draw(
-    result: Any,
     findings: Findings,
     pairs: Sequence[Any],
     groups: Mapping[str, tuple[str, ...]],
@@ -402,7 +400,7 @@ def as_detail(
     result: Any,
     names: tuple[str, str],
     groups: Mapping[str, tuple[str, ...]],
-    finding: Finding | None = None,
+    finding: Finding | None,
 ) -> Detail | None:
     """Return the data, transformations and copies of columns that the page shows of a pair.
 

@@ -1,15 +1,14 @@
-"""Tests of many pairs by permutations of the rows; given other columns, by residuals.
+"""Tests of many pairs by permutations of the rows.
 
 A permutation does not change the orthonormal basis of a column, so all pairs of columns that are
-present in the same rows take one matrix product a permutation.  Given other columns, permutations
-of rows do not have the right law; `hgr_jax.inference.conditional` has one that does.
+present in the same rows take one matrix product a permutation.
 """
 
 from __future__ import annotations
 
 import functools
 import math
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from typing import NamedTuple
 
 import numpy as np
@@ -49,14 +48,12 @@ class PermutationNull(NamedTuple):
       mean, point: ``(N,)``, mean and 95% point.
       exceed: number of values under permutations that are at least the observed value.
       drawn: number of permutations.
-      observed: value of the data.
     """
 
     mean: Floats
     point: Floats
     exceed: Integers
     drawn: Integers
-    observed: Floats
 
     @property
     def pvalue(self) -> Floats:
@@ -69,7 +66,6 @@ def permutation_null(
     pairs: Integers,
     permutations: int,
     seed: NDArray[np.uint32],
-    progress: Callable[[int], None] = lambda done: None,
 ) -> PermutationNull:
     """Estimate the law of the statistic of ``pairs (N, 2)`` of a table under independence.
 
@@ -78,7 +74,6 @@ def permutation_null(
     """
     mean, point = np.full(len(pairs), np.nan), np.full(len(pairs), np.nan)
     exceed, drawn = np.zeros(len(pairs), np.intp), np.zeros(len(pairs), np.intp)
-    observed = np.full(len(pairs), np.nan)
     # P-values of both stages then have one denominator, as with 999 and 499 permutations.
     first = (permutations + 1) // 2 - 1 if permutations > MIN_TWO_STAGE else permutations
     features = table_sums.features
@@ -112,7 +107,6 @@ def permutation_null(
                 generator=generator,
             )
             sampled = sample(draws, 0, first)
-            observed[part] = values
             mean[part] = sampled.mean(axis=0, dtype=np.float64)
             least = values - TOLERANCE * np.maximum(values, mean[part])
             exceed[part], drawn[part] = (sampled >= least[None, :]).sum(axis=0), first
@@ -125,8 +119,7 @@ def permutation_null(
                 drawn[part[continued]] = permutations
                 mean[part[continued]] = whole_sample.mean(axis=0, dtype=np.float64)
                 point[part[continued]] = np.quantile(whole_sample, 0.95, axis=0)
-            progress(len(part))
-    return PermutationNull(mean, point, exceed, drawn, observed)
+    return PermutationNull(mean, point, exceed, drawn)
 
 
 def _values_under(

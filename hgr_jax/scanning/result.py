@@ -105,9 +105,8 @@ class PairRows:
 
     @property
     def columns(self) -> dict[str, NDArray[Any]]:
-        """The arrays by name, but for those that were not requested."""
-        arrays = {field.name: getattr(self, field.name) for field in dataclasses.fields(self)}
-        return {name: array for name, array in arrays.items() if array is not None}
+        """The arrays by name."""
+        return {field.name: getattr(self, field.name) for field in dataclasses.fields(self)}
 
     @property
     def estimated(self) -> NDArray[np.bool_]:
@@ -250,8 +249,7 @@ def read_scan(path: str | Path) -> dict[str, Any]:
         names = tuple(settings["names"])
         _check_descriptions(names, settings)
         numbers = arrays["numbers"]
-        known = {field.name for field in dataclasses.fields(PairRows)}
-        rows = PairRows(**{name: arrays[name] for name in known & arrays.keys()})
+        rows = PairRows(**{f.name: arrays[f.name] for f in dataclasses.fields(PairRows)})
         _check_arrays(rows, numbers, len(names), settings["settings"])
         described = {name: settings[name] for name in DESCRIPTIONS}
         return {"names": names, **described, "_rows": rows, "_numbers": numbers}
@@ -289,8 +287,6 @@ def _check_arrays(
         if array.shape != shapes.get(name, (length,)) or array.dtype.kind != kinds.get(name, "f"):
             raise ValueError(f"{name} has shape {array.shape} and dtype {array.dtype}")
     for name, (low, high) in _ranges(count, settings).items():
-        if name not in arrays:
-            continue
         values = arrays[name][~np.isnan(arrays[name])]
         wrong = values[(values < low) | (values > high)]
         if len(wrong):
@@ -362,7 +358,7 @@ class Scan:
       pvalue_source: the same in words:
         ``"rank"`` (a law of ranks), ``"asymptotic"`` (Roy's law, of categories or of the values as
         they are), ``"permutation"``, ``"exact"`` and ``"residuals"``; of rows in an order or in
-        groups ``"shifts"``, ``"within"``, ``"between"`` and ``"tail"``, as in `independence_test`.
+        groups ``"shifts"``, ``"within"`` and ``"tail"``, as in `independence_test`.
       skipped: names of the columns that were left out, with the reason.
       notes: names of columns that were used, but not quite as they are, with a remark.
       settings: settings of the scan; with ``top``, ``settings["top"]`` describes all pairs:
@@ -536,8 +532,7 @@ class Scan:
             "degrees_b": rows.degrees[:, 1],
         }
         fields = [field.name for field in dataclasses.fields(Pair)]
-        columns |= {name: getattr(rows, name) for name in fields if name not in columns}
-        return {name: columns[name] for name in fields if columns[name] is not None}
+        return {name: columns[name] if name in columns else getattr(rows, name) for name in fields}
 
     def to_frame(
         self, *, by: str = "rank_excess", library: str | None = None, intervals: bool = False

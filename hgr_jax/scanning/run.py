@@ -15,7 +15,7 @@ from hgr_jax._progress import progress_bar
 from hgr_jax.core.ranks import LEAST_ROWS
 from hgr_jax.inference.dependent_rows import TOO_SLOW, RowDesign
 from hgr_jax.inference.intervals import adjust, corrected_on_host
-from hgr_jax.scanning.design_tests import DesignTests, of_groups
+from hgr_jax.scanning.design_tests import DesignTests
 from hgr_jax.scanning.features import Estimates
 from hgr_jax.scanning.given import GivenColumns
 from hgr_jax.scanning.memory import MemoryTable
@@ -30,6 +30,11 @@ from hgr_jax.tables.columns import Columns, add_note
 SAME_CORRELATION = 1 - 1e-6
 """Smallest |Pearson|, or HGR of two categories, of columns that are functions of each other."""
 
+CONSTANT_IN_GROUPS = (
+    "constant in each group, and so without p-values by orders within these: independence_test(...,"
+    " groups=, permute='between') tests a pair by whole groups"
+)
+"""Note on columns that orders within groups do not change."""
 
 SQUARE_SIDE, SIDE_OF_SLOW = 128, 32
 """Number of columns of a part of a square; where a pair takes a millisecond or more."""
@@ -68,7 +73,6 @@ class Square(NamedTuple):
     Attributes:
       values, of_ranks, rows, tests: as of `Examined`.
       ill: names of the columns that are ill conditioned.
-      slow: names of the columns that are too slow for the length of a series.
     """
 
     values: Estimates
@@ -76,7 +80,6 @@ class Square(NamedTuple):
     rows: Floats
     tests: Significance
     ill: list[str]
-    slow: list[str]
 
 
 def examine(
@@ -87,7 +90,7 @@ def examine(
         pairs = pairs[np.isin(pairs, columns.number_positions).all(axis=1)]
     count = len(pairs)
     values, of_ranks, rows = Estimates.none(count), Estimates.none(count), np.zeros(count)
-    tests, ill, slow = Significance.none(count), dict[str, None](), dict[str, None]()
+    tests, ill = Significance.none(count), dict[str, None]()
     squares = squares_of(pairs, _side_of(request))
     execution = request.execution
     alone = dataclasses.replace(request, execution=dataclasses.replace(execution, executor=None))
@@ -103,12 +106,11 @@ def examine(
             tests.put(places, found.tests)
             rows[places] = found.rows
             ill |= dict.fromkeys(found.ill)
-            slow |= dict.fromkeys(found.slow)
             advance(len(places))
     examined = Examined(
         columns, request, pairs, given, values, of_ranks, rows, tests, dict(columns.notes)
     )
-    _note_all(examined, [*ill], [*slow])
+    _note_all(examined, [*ill])
     return examined
 
 
@@ -132,10 +134,10 @@ def examine_square(
     if request.measure.function is None and (of_hgr or test is not None):
         by_law = test is not None and test.kind == "auto" and request.design is None
         if given is None:
-            by_ranks = estimate_by_ranks(table, rows, _no_progress, tested=by_law)
+            by_ranks = estimate_by_ranks(table, rows, tested=by_law)
         else:
             by_ranks.estimates.put(np.arange(count), table.estimate_ranks_given())
-    of_ranks, slow = by_ranks.estimates, list[str]()
+    of_ranks = by_ranks.estimates
     if of_hgr:
         values = dataclasses.replace(of_ranks, pearson=values.pearson, linear=values.linear)
         well_conditioned[:] = True  # whatever the values are, ranks are
@@ -143,16 +145,12 @@ def examine_square(
         tests = test_pairs(table, test, values, by_ranks, rows)
     elif test is not None:
         assert request.design is not None
-        tests, slow = _test_by_design(table, test, request.design, values.varies)
+        tests = _test_by_design(table, test, request.design, values.varies)
     ill = [columns.names[i] for i in columns.number_positions[~well_conditioned]]
-    return Square(values, of_ranks, rows, tests, ill, slow)
+    return Square(values, of_ranks, rows, tests, ill)
 
 
-def _no_progress(done: int) -> None:
-    """Show nothing: progress is shown square by square."""
-
-
-def _note_all(examined: Examined, ill: Sequence[str], slow: Sequence[str]) -> None:
+def _note_all(examined: Examined, ill: Sequence[str]) -> None:
     """Note what is to be said of columns."""
     notes = examined.notes
     for name in ill:
@@ -164,29 +162,38 @@ def _note_all(examined: Examined, ill: Sequence[str], slow: Sequence[str]) -> No
     if examined.request.measure.function is None:
         _note_constants(examined)
         _note_same_values(examined)
-    for name in slow if len(slow) > 1 else ():
-        add_note(notes, name, TOO_SLOW)
+    if examined.request.design is not None:
+        _note_dependent_rows(examined, examined.request.design)
 
 
 def _test_by_design(
     table: MemoryTable, test: Test, design: RowDesign, usable: NDArray[np.bool_]
-) -> tuple[Significance, list[str]]:
-    """Test pairs whose rows are in an order or in groups; return series that are too slow."""
+) -> Significance:
+    """Test pairs whose rows are in an order or in groups."""
     tests, by_design = Significance.none(len(table.pairs)), DesignTests(table, design, test)
     by_design.test(usable)
     tests.pvalue[:] = by_design.pvalue
     tests.source[:] = [SOURCES.index(source) for source in by_design.source]
-    names = table.columns.names
-    slow = [names[table.columns.number_positions[c]] for c in by_design.slow_columns()]
-    between = np.flatnonzero(usable & by_design.between)
-    if len(between):
-        request = dataclasses.replace(table.request, order=None, groups=None, design=None)
-        columns, pairs = selected(of_groups(table.columns, design), table.positions[between])
-        of_one_row = examine_square(columns, pairs, request, None).tests
-        tests.pvalue[between] = of_one_row.pvalue
-        tests.log_of_law[between] = of_one_row.log_of_law
-        tests.source[between] = np.where(of_one_row.source > 0, SOURCES.index("between"), 0)
-    return tests, slow
+    return tests
+
+
+def _note_dependent_rows(examined: Examined, design: RowDesign) -> None:
+    """Note columns that are constant in each group, or too slow for the length of a series."""
+    columns, slow = examined.columns, list[str]()
+    used = set(np.unique(examined.positions).tolist())
+    numbers = zip(columns.number_positions.tolist(), columns.numbers.T, strict=True)
+    sides = [(position, np.asarray(x, np.float64)) for position, x in numbers]
+    categories = zip(columns.category_positions.tolist(), columns.categories, strict=True)
+    levels = [(i, np.where(each.codes < 0, np.nan, each.codes)) for i, each in categories]
+    for position, values in sides + levels:
+        if position not in used:
+            continue
+        if len(design.sizes) > 1 and design.is_constant(values):
+            add_note(examined.notes, columns.names[position], CONSTANT_IN_GROUPS)
+        elif design.ordered and position in columns.number_positions and design.is_slow(values):
+            slow.append(columns.names[position])
+    for name in slow if len(slow) > 1 else ():
+        add_note(examined.notes, name, TOO_SLOW)
 
 
 def _note_constants(examined: Examined) -> None:

@@ -25,14 +25,14 @@ from hgr_jax.measures import kb
 from hgr_jax.scanning.features import Estimates, Features
 from hgr_jax.scanning.given import conditional_tests
 from hgr_jax.scanning.level_tests import LevelTests
-from hgr_jax.scanning.memory import MemoryTable
+from hgr_jax.scanning.memory import MemorySums, MemoryTable
 from hgr_jax.scanning.rank_tests import RankResults
 from hgr_jax.scanning.request import Measure, Test
 from hgr_jax.scanning.resampling import permutation_null
 
 SOURCES = (
     *("", "rank", "asymptotic", "permutation", "exact", OF_RESIDUALS),
-    *("shifts", "within", "between", "tail"),
+    *("shifts", "within", "tail"),
 )
 
 
@@ -141,10 +141,10 @@ def _permute(
 ) -> None:
     """Test the chosen pairs of a table by permutations of values or of ranks, in place."""
     places, pairs = np.flatnonzero(chosen), table.pairs
-    features = table.permuted_rows(of_values=of_values)
+    features = table.features if of_values else table.in_ranks
     if measure.function is None and features.weights is None:
         seed = np.asarray(jax.random.key_data(test.random_key))
-        sums = table.permuted_sums(measure.kernels, of_values=of_values)
+        sums = MemorySums(features, measure.kernels, table.memory)
         null = permutation_null(sums, pairs[places], test.permutations, seed)
         tests.pvalue[places] = null.pvalue
         means, points = null.mean, null.point

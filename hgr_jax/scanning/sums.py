@@ -39,7 +39,6 @@ class Layout:
       patterns: ``(p + q,)``, pattern of missing values of each column.
       count: number of patterns.
       tiles: ``(p + q,)``, tile of each column; no tile has both numbers and categories.
-      dtype: dtype of the features.
     """
 
     n_numeric: int
@@ -49,7 +48,6 @@ class Layout:
     patterns: Integers
     count: int
     tiles: Integers
-    dtype: np.dtype
 
     @classmethod
     def of(
@@ -72,7 +70,7 @@ class Layout:
         categories = np.cumsum(levels) // most_features
         tiles = np.concatenate([numbers, first + categories]).astype(np.intp)
         count = int(patterns.max(initial=-1)) + 1
-        return cls(n_numeric, levels, kernels, degree, patterns, count, tiles, dtype)
+        return cls(n_numeric, levels, kernels, degree, patterns, count, tiles)
 
     @property
     def width(self) -> int:

@@ -54,9 +54,6 @@ NUMBER, BOOLEAN, DATE, ZONED, TIME, DURATION, TEXT = (
 )
 """Kinds of columns; all but text become numbers."""
 
-DATES = (DATE, ZONED)
-"""Dates with and without a time zone cannot be mixed."""
-
 EMPTY = ""
 """Kind of a column without any value, compatible with every other kind."""
 

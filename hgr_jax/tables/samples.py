@@ -69,13 +69,12 @@ class RowSample:
             table = table.take(arrow().array(chosen))
         self._keep([(keys[chosen], positions[chosen], table)])
 
-    def join(self, other: RowSample) -> RowSample:
-        """Add the rows of another part of the table, and return this sample."""
+    def join(self, other: RowSample) -> None:
+        """Add the rows of another part of the table."""
         self.rows += other.rows
         for name, count in other.missing.items():
             self.missing[name] = self.missing.get(name, 0) + count
         self._keep(other._parts)
-        return self
 
     def _keep(self, parts: Sequence[tuple[Keys, Integers, Any]]) -> None:
         self._parts += [part for part in parts if len(part[0])]

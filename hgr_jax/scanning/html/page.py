@@ -212,23 +212,9 @@ def _finding_list(
             f'<td data-label="{html.escape(header)}">{html.escape(value)}</td>'
             for header, value in zip(FINDING_HEADERS[1:-1], values, strict=True)
         )
-        rows.append(
-            f'<tr><th scope="row">{link}</th>{cells}<td class="remark">{_remark(finding)}</td></tr>'
-        )
+        remark = html.escape(finding.remark)
+        rows.append(f'<tr><th scope="row">{link}</th>{cells}<td class="remark">{remark}</td></tr>')
     return f"<tbody>{''.join(rows)}</tbody>"
-
-
-def _remark(finding: Finding) -> str:
-    """Return the remark on a finding; long lists of near copies fold out."""
-    remark = html.escape(finding.remark)
-    groups = [
-        f"{name} also as {', '.join(others)}"
-        for name, others in zip((finding.a, finding.b), finding.also, strict=True)
-        if others
-    ]
-    if all(group in finding.remark for group in groups):
-        return remark
-    return f"<details><summary>{remark}</summary>{html.escape('; '.join(groups))}</details>"
 
 
 def _asset(name: str) -> str:
