@@ -67,12 +67,13 @@ def _report_training(folder: Path) -> None:
     Predictions depend little on age, the protected column of the data set, even without one.
     """
     data = load_diabetes()
-    bmi, rows = require("pandas").Series(data["bmi"], name="bmi"), len(data.y)
+    bmi = require("pandas").Series(data.x[:, data.features.index("bmi")], name="bmi")
+    rows = len(data.y)
     order = np.random.default_rng(0).permutation(rows)
     test, train = np.split(order, [round(VALIDATION_SHARE * rows)])
     statistic = KB(DEGREE, DEGREE)
     print(
-        f"\nA network that predicts {data.target} in {rows} {data.name} patients, before and after"
+        f"\nA network that predicts progression in {rows} diabetes patients, before and after"
         f"\n{statistic.title} of its prediction and bmi is bounded by {THRESHOLD} for patients like"
         f" these, from {len(train)} of them\n",
         flush=True,
