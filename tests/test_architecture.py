@@ -46,7 +46,7 @@ BUDGETS = {
     "inference": 3_930,
     "tables": 6_650,
     "scanning": 9_400,
-    "cli": 1_470,
+    "cli": 1_400,
     "fairness": 5_340,
     "datasets": 200,
 }
