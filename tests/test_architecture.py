@@ -47,7 +47,7 @@ BUDGETS = {
     "tables": 6_650,
     "scanning": 9_400,
     "cli": 1_400,
-    "fairness": 5_340,
+    "fairness": 5_334,
     "datasets": 200,
 }
 """Most lines of rooms: lowered as they shrink, never raised."""
