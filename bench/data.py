@@ -81,5 +81,5 @@ def communities() -> tuple[list[str], Vector] | None:
     if path is None or not path.is_file():
         return None
     with path.open() as file:
-        names = file.readline().strip().split(",")
+        names = [name.strip() for name in file.readline().split(",")]
     return names, np.loadtxt(path, delimiter=",", skiprows=1)

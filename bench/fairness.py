@@ -25,9 +25,8 @@ import hgr_jax
 from bench.fairness_contestants import CONTESTANTS, FREE, QUICK, SETTINGS, Task, train
 from bench.guarantee import ATTRIBUTES, POPULATION, draw
 from bench.machine import describe
-from bench.paper import tables
+from bench.paper.tables import Table, diabetes, load
 from bench.report import MarkdownReport, bench_parser
-from hgr_jax.datasets import Dataset, load_diabetes
 from hgr_jax.inference.intervals import corrected_on_host
 
 Matrix = NDArray[np.float64]
@@ -67,18 +66,18 @@ class Figures(NamedTuple):
     seconds: float
 
 
-def data_sets(names: list[str] | None, *, quick: bool) -> dict[str, tuple[Dataset, int | None]]:
+def data_sets(names: list[str] | None, *, quick: bool) -> dict[str, tuple[Table, int | None]]:
     """Tables by their names, and rows of a batch."""
     if quick:
-        return {"diabetes": (load_diabetes(), None)}
+        return {"diabetes": (diabetes(), None)}
     batches = {"communities": None, "census": 2048, "adult": 2048}
-    found = {data.name.split()[0]: data for data in tables.load()}
-    every: dict[str, tuple[Dataset, int | None]] = {n: (found[n], b) for n, b in batches.items()}
-    every["diabetes"] = load_diabetes(), None
+    found = {data.name.split()[0]: data for data in load()}
+    every: dict[str, tuple[Table, int | None]] = {n: (found[n], b) for n, b in batches.items()}
+    every["diabetes"] = diabetes(), None
     return {name: each for name, each in every.items() if not names or name in names}
 
 
-def split(data: Dataset, batch: int | None, seed: int) -> tuple[Task, Task]:
+def split(data: Table, batch: int | None, seed: int) -> tuple[Task, Task]:
     """Four fifths of the rows to train on, and the others; the target is scaled to [0, 1]."""
     classes = data.task == "classification"
     y = (data.y - data.y.min()) / np.ptp(data.y)
@@ -138,7 +137,7 @@ def _spread(values: Any, count: int) -> Any:
 
 def fronts(
     names: Iterable[str],
-    data: Dataset,
+    data: Table,
     batch: int | None,
     seeds: int,
     thresholds: tuple[float, ...],

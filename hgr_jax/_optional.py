@@ -11,7 +11,7 @@ EXTRAS = {
         "matplotlib", "narwhals", "pandas", "pyarrow", "python_calamine", "sklearn",
         "threadpoolctl", "tqdm",
     ),
-    "data": ("duckdb", "pooch", "pyreadstat"),
+    "data": ("duckdb", "pyreadstat"),
     "cluster": ("dask", "pyspark"),
     "torch": ("torch",),
     "causal": ("causallearn", "pgmpy", "tigramite"),

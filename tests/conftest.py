@@ -16,9 +16,6 @@ import pytest
 # Fixtures that several files of tests share.
 from cli_scan_support import command as command
 from cli_scan_support import folder as folder
-from datasets_support import _no_proxy as _no_proxy
-from datasets_support import closed as closed
-from datasets_support import real as real
 from html_support import browser as browser
 from html_support import show as show
 

@@ -198,7 +198,8 @@ def test_pairs_of_one_value_and_of_one_row_alone(folder: Path, command: Command)
     lines = [f"{x:g},{y:g}" for x, y in [*values, [50, 60]]]
     Path("t.csv").write_text("\n".join(["x,y", *lines, ""]))
     said = command(*pair).out
-    assert "one row alone, x 50 and y 60, makes up 9" in said
+    assert "f and g single out one row" in said
+    assert "that row: x 50, y 60; 9" in said
     assert "nan" not in said.lower()
     assert (folder / "pictures" / "pair.png").exists()
 

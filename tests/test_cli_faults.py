@@ -62,7 +62,7 @@ FAULTS: list[tuple[str, str | bytes, str]] = [
     ),
     # Columns
     ("pair t.csv x y", "x,y\n1,red\n", "column 'x' cannot be used: every value that is present is"),
-    ("pair t.csv x y", "x,y\n1,\n2,NA\n", "every value of column 'y' is missing"),
+    ("pair t.csv x y", "x,y\n1,\n2,NA\n", "column 'y' cannot be used: no value is present"),
     ("pair t.csv prise size", "price,size\n1,2\n", "did you mean 'price'"),
     ("pair t.csv 'z\x1b[0m' y", "x\x1b[31m,y\n1,2\n", "no column 'z\\x1b[0m'"),
     ("pair t.csv y y", rows(y="ab"), "expected columns that differ, got y, y"),
@@ -74,11 +74,12 @@ FAULTS: list[tuple[str, str | bytes, str]] = [
     (AUDIT + "--target income", rows(), "has no column 'income'"),
     (AUDIT, rows(age="3"), "age must vary, or nothing can depend on it: it is 3.0 in all 40 rows"),
     (AUDIT, rows(age="x"), "age must vary, or nothing can depend on it: it is 'x' in all 40 rows"),
-    (AUDIT, rows(y="?"), "every value of column 'y' is missing\n"),
+    (AUDIT, rows(y="?"), "t.csv has no row with a value in each of age, y\n"),
     (AUDIT, rows(y="abc"), "column 'y' holds text of 3 different values; predictions must be"),
     (AUDIT, rows(age="x" * 39 + "y"), "age has levels of fewer than 10 rows, of which nothing"),
-    (AUDIT, rows(y="1" * 19 + "?" * 21), "19 row(s) without a missing value, at least 20"),
+    (AUDIT, rows(y="1?", age="?1"), "t.csv has no row with a value in each of age, y"),
     # Options
+    ("scan t.csv --types x", NUMBERS, "--types: expected COLUMN=TYPE, got 'x'"),
     ("scan t.csv --h 0", NUMBERS, "--h: expected an integer from 1 to 50"),
     ("scan t.csv --top 0", NUMBERS, "--top: expected an integer from 1"),
     ("scan t.csv --seed -1", NUMBERS, "--seed"),

@@ -125,7 +125,7 @@ def test_every_class_of_several_is_constrained() -> None:
 
 
 def test_a_column_of_a_frame_by_name(regressor: FairMLPRegressor) -> None:
-    frame = DATA.to_frame().iloc[HALF].drop(columns=DATA.target)
+    frame = pd.DataFrame(X, columns=DATA.features)
     model = FairMLPRegressor(**SETTINGS)
     model.fit(frame, Y, protected="age")
     np.testing.assert_array_equal(model.predict(frame), regressor.predict(X))

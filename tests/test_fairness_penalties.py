@@ -31,11 +31,11 @@ from hgr_jax.fairness import (
     Neural,
     Penalty,
     Statistic,
-    corrected,
     excess,
     within,
 )
 from hgr_jax.fairness.statistics import NAMED_STATISTICS
+from hgr_jax.inference import corrected
 
 ROWS = 48
 Pair = tuple[jax.Array, jax.Array]

@@ -19,11 +19,11 @@ from hgr_jax.fairness import (
     FairMLPRegressor,
     History,
     Penalty,
-    corrected,
     demographic_parity_hgr,
     didi,
     report,
 )
+from hgr_jax.inference import corrected
 from hgr_jax.plotting import plot_history, plot_predictions
 
 

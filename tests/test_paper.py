@@ -162,7 +162,7 @@ def test_without_the_tables_an_experiment_says_so(
     assert "HGR_JAX_DATA" in capsys.readouterr().err
     monkeypatch.setenv("HGR_JAX_DATA", str(tmp_path))
     assert paper.main(["causality", "--quick", "--out", str(tmp_path)]) == 1
-    assert "CommViolPredUnnormalizedData.txt is missing" in capsys.readouterr().err
+    assert "communities.csv is missing" in capsys.readouterr().err
 
 
 def test_every_table_has_a_pair() -> None:
@@ -172,6 +172,34 @@ def test_every_table_has_a_pair() -> None:
         pytest.skip(str(error))
     for table in found:
         assert len(table.x) == len(tables.pair(table)[0]) == len(tables.pair(table)[1])
+        assert len(table.features) == len(set(table.features)) == table.x.shape[1]
+        assert np.isfinite(table.x).all()
+        np.testing.assert_array_equal(table[table.protected], table.z)
+        np.testing.assert_array_equal(table[table.target], table.y)
+    census, communities, adult = found
+    assert census.x.shape == (3218, 83)
+    assert not {"CensusId", "County", "Poverty", "Men"} & set(census.features)
+    assert census["State=Alabama"].sum() == 67
+    assert (census["TotalPop"][0], census.y[0], census.z[0]) == (55221, 18.6, 51281)
+    assert 0.4 < census["Unemployment"].mean() < 0.5
+    assert communities.x.shape == (1993, 103)
+    assert adult.x.shape == (48842, 108)
+    assert adult.y[:32561].sum() == 7841
+    assert adult.y.sum() == 7841 + 3846
+    assert adult["age"][32561] == 25
+    assert adult["workclass=?"].sum() == 2799
+    assert sum(adult[n] for n in adult.features if n.startswith("sex=")).tolist() == [1] * 48842
+
+
+def test_a_census_of_tracts() -> None:
+    path = (data_folder() or Path()) / "acs2015_minnesota_tract_data.csv"
+    if not path.is_file():
+        pytest.skip(f"{path.name} is neither in ../shared/data nor in HGR_JAX_DATA")
+    (tracts,) = tables.load(["census"], tract=path)
+    assert tracts.name == "census (tracts)"
+    assert tracts.x.shape == (1331, 32)
+    assert tracts["State=Minnesota"].all()
+    assert set(tracts["Unemployment"]) == {0, 1}
 
 
 @pytest.fixture(scope="module")

@@ -10,8 +10,8 @@ import pytest
 
 from bench import reference
 from bench.data import data_folder
+from bench.paper.tables import ADULT_COLUMNS
 from hgr_jax import Scan, scan
-from hgr_jax.datasets.adult import ADULT_COLUMNS
 from hgr_jax.tables.files import read_table
 
 

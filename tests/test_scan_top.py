@@ -299,7 +299,7 @@ def test_command(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert Scan.load(tmp_path / "out" / "scan.npz").settings["top"]["by"] == "correlation"
     assert len((tmp_path / "out" / "pairs.csv").read_text().splitlines()) == 4
     assert main([*scan_it, "--keep", "3", "--given", "c1"]) == 2
-    assert "--keep is for scans without --given" in capsys.readouterr().err
+    assert "top is for scans without given columns" in capsys.readouterr().err
 
 
 def test_command_that_keeps_none(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

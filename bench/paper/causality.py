@@ -13,7 +13,6 @@ import hgr_jax
 from bench.paper import tables
 from bench.paper.importance import against
 from bench.paper.output import ExperimentError, Output, new_figure
-from hgr_jax.datasets import Dataset
 from hgr_jax.plotting import literal
 
 SHOWN = 3000
@@ -38,7 +37,7 @@ def run(
     rows, panels = [], []
     for table in tables.load(chosen, quick=quick):
         for name, other in _pairs(table, on, top or 5, degree):
-            a, b = (tables.column(table, c).astype(np.float32) for c in (name, other))
+            a, b = (table[c].astype(np.float32) for c in (name, other))
             direct = hgr_jax.kb_fit(a, b, h=degree, k=1)
             inverse = hgr_jax.kb_fit(a, b, h=1, k=degree)
             single = hgr_jax.sk_fit(a, b, d=degree)
@@ -60,10 +59,10 @@ def run(
     )
 
 
-def _pairs(table: Dataset, on: str | None, top: int, degree: int) -> list[tuple[str, str]]:
+def _pairs(table: tables.Table, on: str | None, top: int, degree: int) -> list[tuple[str, str]]:
     if on is None:
         return [(table.protected, table.target)]
-    x = tables.column(table, on)
+    x = table[on]
     others = [name for name in (*table.features, table.target) if name != on]
     features = np.stack([table[name] for name in others]).astype(np.float32)
     values, _ = against(jnp.asarray(x, jnp.float32), jnp.asarray(features), degree)

@@ -20,7 +20,6 @@ from sklearn.model_selection import KFold, StratifiedKFold
 import hgr_jax
 from bench.paper import tables
 from bench.paper.output import ExperimentError
-from hgr_jax.datasets import Dataset
 from hgr_jax.fairness import KB, MLP, SK, FairTrainer, LagrangianDual, Neural, Penalty, didi
 from hgr_jax.fairness.data import standardisation
 
@@ -64,7 +63,7 @@ class Figures(NamedTuple):
 class Setting:
     """One task of the paper."""
 
-    data: Dataset
+    data: tables.Table
     hidden: tuple[int, ...]
     batch: int | None
     threshold: float

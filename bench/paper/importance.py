@@ -38,7 +38,7 @@ def run(
     for table, references, row_of_panels in zip(found, columns, panels, strict=True):
         for reference, axes in zip(references, row_of_panels, strict=True):
             names = [name for name in table.features if name != reference]
-            x = jnp.asarray(tables.column(table, reference), jnp.float32)
+            x = jnp.asarray(table[reference], jnp.float32)
             features = np.stack([table[name] for name in names])
             kb, pearson = against(x, jnp.asarray(features, jnp.float32), degree)
             order = np.argsort(-kb, kind="stable")

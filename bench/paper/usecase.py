@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 import hgr_jax
-from bench.paper import enforcement, tables
+from bench.paper import enforcement
 from bench.paper.enforcement import MEASURES, Part, Setting
 from bench.paper.output import ExperimentError, Output, new_figure
 from hgr_jax.plotting import literal
@@ -40,7 +40,7 @@ def run(
     name = (chosen or (TABLE,))[0]
     setting = enforcement.settings((name,))[name]
     protected = on or (PROTECTED if name == TABLE else setting.data.protected)
-    z = tables.column(setting.data, protected)
+    z = setting.data[protected]
     data = dataclasses.replace(setting.data, z=z, protected=protected)
     setting = dataclasses.replace(setting, data=data, threshold=threshold)
     names = tuple(penalisers or (PENALISERS[:2] if quick else PENALISERS))

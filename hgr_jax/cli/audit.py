@@ -26,8 +26,6 @@ from hgr_jax.tables.reading import Reading
 STATEMENT_WIDTH = 100
 """Of a line of a statement."""
 
-MIN_COMPLETE_ROWS = 20
-
 
 def report_audit(path: Path, options: AuditOptions, reading: Reading) -> bool:
     """Print score, values, bounds and statements; return whether what was asked is certified."""
@@ -55,8 +53,6 @@ def report_audit(path: Path, options: AuditOptions, reading: Reading) -> bool:
 
 def _check_roles(options: AuditOptions) -> None:
     """Raise for a column of two roles, and for targets that are needed."""
-    if len(set(options.protected)) < len(options.protected):
-        raise TableError("--protected names a column twice")
     for name in (options.target, options.groups, *options.protected):
         if name == options.prediction:
             raise TableError(f"column {name!r} is --prediction, and something else too")
@@ -68,17 +64,11 @@ def _check_roles(options: AuditOptions) -> None:
 
 
 def _usable_rows(frame: Frame) -> Frame:
-    """Select the rows without a missing value; a `TableError` if they are too few."""
-    missing = {name: frame.missing(name) for name in frame.columns}
-    for name, rows in missing.items():
-        if rows.all():
-            raise TableError(f"{frame.source}: every value of column {name!r} is missing")
-    kept = ~np.any(list(missing.values()), axis=0)
-    if kept.sum() < MIN_COMPLETE_ROWS:
-        raise TableError(
-            f"{frame.source} has {kept.sum()} row(s) without a missing value, at least"
-            f" {MIN_COMPLETE_ROWS} are needed"
-        )
+    """Select the rows without a missing value."""
+    kept = ~np.any([frame.missing(name) for name in frame.columns], axis=0)
+    if not kept.any():
+        columns = ", ".join(map(printable, frame.columns))
+        raise TableError(f"{frame.source} has no row with a value in each of {columns}")
     return frame.take(kept)
 
 
@@ -152,19 +142,12 @@ def _print_score(frame: Frame, prediction: NDArray[np.float64], target: str) -> 
 
 
 def _print_bounds(certificates: Sequence[Certificate], options: AuditOptions) -> None:
+    columns = {n: [getattr(c, n) for c in certificates] for n in ("measure", "value", "bound")}
+    if options.threshold is not None:
+        columns["decision"] = ["certified" if c.holds else "not certified" for c in certificates]
     names = [printable(certificate.name) for certificate in certificates]
-    measures = [certificate.measure for certificate in certificates]
-    first, second = (max(map(len, (*column, "measure"))) for column in (names, measures))
-    print(f"\n{'protected':<{max(first, 9)}}  {'measure':<{second}}   value   bound")
-    for name, certificate in zip(names, certificates, strict=True):
-        asked = ""
-        if options.threshold is not None:
-            asked = "  certified" if certificate.holds else "  not certified"
-        print(
-            f"{name:<{max(first, 9)}}  {certificate.measure:<{second}}  {certificate.value:6.3f}"
-            f"  {certificate.bound:6.3f}{asked}"
-        )
-    print()
+    frame = require("pandas").DataFrame(columns, names)
+    print(f"\n{frame.to_string(float_format='{:.3f}'.format)}\n")
 
 
 def _print_statement(certificate: Certificate, options: AuditOptions) -> None:

@@ -8,7 +8,6 @@ from typing import Any
 
 import jax
 import numpy as np
-from numpy.typing import NDArray
 
 from hgr_jax._files import written_together
 from hgr_jax._optional import require
@@ -35,16 +34,14 @@ def report_demo(settings: ScanOptions, folder: Path) -> None:
         _report_training(folder)
 
 
-def wine() -> dict[str, NDArray[Any]]:
+def wine() -> Any:
     """Return the wine table that scikit-learn ships: 13 measurements of 178 wines, and cultivars.
 
     In another order, as that of the table is by cultivar.
     """
-    bunch = require("sklearn.datasets").load_wine()
-    order = np.random.default_rng(0).permutation(len(bunch.data))
-    names, columns = map(str, bunch.feature_names), np.asarray(bunch.data, float)[order].T
-    table: dict[str, NDArray[Any]] = dict(zip(names, columns, strict=True))
-    return table | {"cultivar": np.array(["A", "B", "C"], object)[bunch.target[order]]}
+    frame = require("sklearn.datasets").load_wine(as_frame=True).frame
+    frame = frame.sample(frac=1, random_state=0, ignore_index=True)
+    return frame.assign(cultivar=frame.pop("target").map(dict(enumerate("ABC"))))
 
 
 def _report_scan(settings: ScanOptions, folder: Path) -> None:
@@ -67,12 +64,13 @@ def _report_training(folder: Path) -> None:
     Predictions depend little on age, the protected column of the data set, even without one.
     """
     data = load_diabetes()
-    bmi, rows = require("pandas").Series(data["bmi"], name="bmi"), len(data.y)
+    bmi = require("pandas").Series(data.x[:, data.features.index("bmi")], name="bmi")
+    rows = len(data.y)
     order = np.random.default_rng(0).permutation(rows)
     test, train = np.split(order, [round(VALIDATION_SHARE * rows)])
     statistic = KB(DEGREE, DEGREE)
     print(
-        f"\nA network that predicts {data.target} in {rows} {data.name} patients, before and after"
+        f"\nA network that predicts progression in {rows} diabetes patients, before and after"
         f"\n{statistic.title} of its prediction and bmi is bounded by {THRESHOLD} for patients like"
         f" these, from {len(train)} of them\n",
         flush=True,

@@ -91,22 +91,18 @@ def _run(options: argparse.Namespace) -> int:
     import jax
 
     from hgr_jax.cli import audit, demo, outputs, pair, scan
-    from hgr_jax.tables.packed import check_readable
     from hgr_jax.tables.reading import Reading
-    from hgr_jax.tables.sources import names_several
 
+    if options.command != "demo":
+        options.types = dict(options.types)
     reading = _options_of(options, Reading)
-    inputs = [options.file] if hasattr(options, "file") else []
-    for path in inputs:
-        if options.command != "scan" or not names_several(path):
-            check_readable(path)
     if options.command == "audit":
         chosen = _options_of(options, AuditOptions)
         return 0 if audit.report_audit(options.file, chosen, reading) else 1
     outputs.check_folder(options.out)
     for name in outputs.WRITTEN[options.command]:
-        outputs.check_not_read(options.out / name, inputs)
-    for name in outputs.WRITTEN[options.command]:
+        if options.command != "demo":
+            outputs.check_not_read(options.out / name, options.file)
         outputs.check_replaceable(options.out / name, force=options.force)
 
     chosen = _options_of(options, ScanOptions)

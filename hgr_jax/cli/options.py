@@ -319,19 +319,11 @@ def _add_out(
         command.add_argument("--force", action="store_true", help=text)
 
 
-class _Types(argparse.Action):
-    """Collect ``COLUMN=TYPE`` in a mapping."""
-
-    def __call__(self, parser: Any, namespace: Any, values: Any, option: Any = None) -> None:
-        """Add columns to those of earlier options."""
-        types = dict(getattr(namespace, self.dest))
-        for value in values:
-            column, equals, kind = value.rpartition("=")
-            if not equals or kind not in TYPES:
-                expected = f"COLUMN=TYPE with a type of {', '.join(TYPES)}"
-                raise argparse.ArgumentError(self, f"expected {expected}, got {value!r}")
-            types[column] = kind
-        setattr(namespace, self.dest, types)
+def _column_type(text: str) -> tuple[str, str]:
+    column, equals, kind = text.rpartition("=")
+    if not equals:
+        raise argparse.ArgumentTypeError(f"expected COLUMN=TYPE, got {text!r}")
+    return column, kind
 
 
 _TEXT_OPTIONS: Mapping[str, tuple[str, str]] = {
@@ -368,9 +360,10 @@ def _add_reading(command: argparse.ArgumentParser, columns: str | None = None) -
     )
     group.add_argument(
         "--types",
-        action=_Types,
+        type=_column_type,
+        action="extend",
         nargs="+",
-        default={},
+        default=[],
         metavar="COLUMN=TYPE",
         help=f"what columns are: {', '.join(TYPES)} (dmy, mdy: dates; id: left out)",
     )

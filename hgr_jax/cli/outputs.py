@@ -41,9 +41,6 @@ WRITTEN: dict[str, Sequence[str]] = {
 }
 """Files that each command may write into its folder."""
 
-STANDARD_INPUT = "-"
-"""The name, among those of files, of standard input."""
-
 MAX_STEP_WIDTH = 78
 
 MAX_NAME_WIDTH = 32
@@ -99,18 +96,15 @@ def alone_in(folder: Path) -> Iterator[None]:
         yield
 
 
-def check_not_read(out: Path, read: Sequence[Path]) -> None:
+def check_not_read(out: Path, read: Path) -> None:
     """Raise a TableError if a file to be written is also read."""
-    for path in read:
-        if str(path) == STANDARD_INPUT:
-            continue
-        if os.path.realpath(out) == os.path.realpath(path) or (
-            out.exists() and path.exists() and out.samefile(path)  # two names of one file
-        ):
-            raise TableError(
-                f"{printable(str(out))} is read, or may be, as {printable(str(path))}: write to"
-                " another folder by --out"
-            )
+    if os.path.realpath(out) == os.path.realpath(read) or (
+        out.exists() and read.exists() and out.samefile(read)  # two names of one file
+    ):
+        raise TableError(
+            f"{printable(str(out))} is read, or may be, as {printable(str(read))}: write to"
+            " another folder by --out"
+        )
 
 
 def check_sizes(frame: Frame, names: Sequence[str]) -> None:

@@ -34,9 +34,6 @@ LEVELS_LISTED = 100
 MAX_PVALUE = 0.05
 """Largest p-value of a pair on which remarks are printed."""
 
-LEAST_SHOWN = 0.001
-"""Smallest correlation of a further pair of functions that is printed."""
-
 MEANS_LISTED = 10
 """Largest number of conditional means that are printed."""
 
@@ -55,9 +52,6 @@ def report_pair(
     """
     needed = (*names, *options.given, *options.row_columns)
     frame = read_table(path, dataclasses.replace(reading, columns=needed)).in_days()
-    for name in names:
-        if frame.missing(name).all():
-            raise TableError(f"{frame.source}: every value of column {name!r} is missing")
     check_sizes(frame, (*names, *options.given))
     result = _scan_columns(frame, (*names, *options.given), options)
     pair, rows = result[names], int(result.n_obs[0, 1])
@@ -145,9 +139,6 @@ def _print_remarks(result: Scan, names: tuple[str, str]) -> None:
     examined = ExaminedPair.of(result, names, pair.correlation)
     if examined is None:
         return
-    modes = [mode for mode in examined.pair.modes()[1:4] if mode >= LEAST_SHOWN]
-    if modes:
-        print(f"further pairs of functions: {', '.join(f'{mode:.3f}' for mode in modes)}")
     influence = examined.details.influence.in_table(result.data)
     if not np.isnan(influence.share):
         print(
@@ -203,12 +194,9 @@ def _print_transformations(fit: HGRFit | KBFit, names: tuple[str, str], result: 
         print(f"g = {fit.g.formula('b')}\n    with b = {printable(names[1])}")
         print(f"effective degrees: {degrees[0]} and {degrees[1]}")
         if int(fit.status) == Status.ONE_ROW:
-            row, (a, b) = int(fit.influential_row), columns
-            print(
-                f"one row alone, {printable(names[0])} {a[row]:g} and {printable(names[1])}"
-                f" {b[row]:g}, makes up {float(fit.leverage):.0%} of the correlation: look at the"
-                " picture"
-            )
+            a, b = (column[int(fit.influential_row)] for column in columns)
+            share = f"{float(fit.leverage):.0%} of the correlation"
+            print(f"that row: {printable(names[0])} {a:g}, {printable(names[1])} {b:g}; {share}")
 
 
 def _points_of(column: Floats, category: Category | None) -> tuple[Floats, list[str]]:

@@ -5,12 +5,10 @@ from __future__ import annotations
 import dataclasses
 import json
 import sys
-from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
 import jax
-import numpy as np
 
 from hgr_jax._files import atomic_write, remove_file, written_together
 from hgr_jax._texts import counted, pvalue_as_text, shortened
@@ -80,8 +78,6 @@ def report_scan(
     table: Any, title: str, settings: ScanOptions, folder: Path, reading: Reading | None = None
 ) -> Scan:
     """Scan a file or a table in memory, and report as `report_file` does."""
-    if settings.keep is not None and settings.given:
-        raise TableError("--keep is for scans without --given: leave one of them out")
     try:
         request = _request_of(settings)
         if isinstance(table, Path):
@@ -98,7 +94,6 @@ def report_scan(
             result = scan_table(table, request, reading)
     except ValueError as error:
         raise TableError(printable(str(error))) from error
-    columns = table if isinstance(table, Mapping) else None
 
     with show_step("examining the first pairs"):
         findings = result.findings(settings.top or FINDINGS, min_rows=settings.min_rows)
@@ -109,7 +104,7 @@ def report_scan(
             _write_pairs(result, settings.pair_order, folder)
             result.save(folder / "scan.npz")
         with show_step("writing report.html"):
-            write_html(as_report(result, title, findings, columns, by=settings.pair_order), page)
+            write_html(as_report(result, title, findings, by=settings.pair_order), page)
         if len(result) and not settings.json:
             drawn = save_picture(result.plot, picture)
         else:
@@ -173,40 +168,26 @@ def _print_scan(result: Scan, title: str, findings: Findings, settings: ScanOpti
 
 def _print_pairs(result: Scan, findings: Findings, settings: ScanOptions) -> None:
     """Print the first pairs in an order that was asked for."""
-    listed = result.top(settings.top or PAIRS, by=settings.pair_order)
-    width = max(8, *(len(_short_name(n)) for pair in listed for n in (pair.a, pair.b)))
+    frame = result.to_frame(by=settings.pair_order, library="pandas").head(settings.top or PAIRS)
+    frame.index += 1
+    columns = ["a", "b", "correlation", "rank_correlation", "spearman", "pearson"]
+    columns += ["adjusted_pvalue", "n_obs", "remark"]
+    if is_of_hgr(result):
+        columns.remove("rank_correlation")
+    words = dict.fromkeys(("a", "b"), _short_name) | {"remark": lambda text: f" {printable(text)}"}
     print(f"\nPairs by {order_in_words(result, settings.pair_order)[1]}\n")
-    of_hgr = is_of_hgr(result)
-    values = f"{'HGR':>6}" if of_hgr else f"{'KB':>6}   {'HGR':>6}"
     print(
-        f"{'':>3}  {'column a':<{width}}  {'column b':<{width}}  {values}"
-        f"  {'|Spearman|':>10}  {'|Pearson|':>9}  {'adjusted p':>10}  {'rows':>7}  remark"
-    )
-    remarks = {(f.a, f.b): f.remark for f in (*findings, *findings.explained)}
-    for place, pair in enumerate(listed, 1):
-        names, value = (pair.a, pair.b), f"{pair.correlation:>6.3f}"
-        if not of_hgr:
-            mark = "*" if pair.ranks_disagree else " "
-            value += f"{mark}  {_cell(pair.rank_correlation):>6}"
-        line = (
-            f"{place:>3}  {_short_name(pair.a):<{width}}  {_short_name(pair.b):<{width}}  {value}"
-            f"  {_cell(pair.spearman):>10}  {_cell(pair.pearson):>9}"
-            f"  {pvalue_as_text(pair.adjusted_pvalue):>10}  {pair.n_obs:>7}"
-            f"  {printable(remarks.get(names, ''))}"
+        frame[columns].to_string(
+            formatters=words | {"adjusted_pvalue": pvalue_as_text},
+            float_format="{:.3f}".format,
+            na_rep="-",
         )
-        print(line.rstrip())
-    print("\n".join(["", *map(printable, findings.counts())]))
-    if not of_hgr and any(pair.ranks_disagree for pair in listed):
-        print("*: KB and HGR, which is of ranks, disagree: few rows dominate one of them")
-    print()
+    )
+    print("\n".join(["", *map(printable, findings.counts()), ""]))
 
 
 def _short_name(name: str) -> str:
-    return shortened(printable(name), MAX_NAME_WIDTH, mark="...")
-
-
-def _cell(value: float) -> str:
-    return "-" if np.isnan(value) else f"{value:.3f}"
+    return " " + shortened(printable(name), MAX_NAME_WIDTH, mark="...")
 
 
 def _write_pairs(result: Scan, by: str, folder: Path) -> None:

@@ -2,21 +2,39 @@
 
 from __future__ import annotations
 
+from typing import NamedTuple
+
 import numpy as np
+from numpy.typing import NDArray
 
 from hgr_jax._optional import require
-from hgr_jax.datasets.dataset import Dataset, from_columns
+
+
+class Dataset(NamedTuple):
+    """A table: inputs, target, and the protected attribute, which is one of the inputs.
+
+    Attributes:
+      x: the inputs ``(n, p)``, float64, in their units.
+      y: the target ``(n,)``, float64, in its unit.
+      z: the protected attribute ``(n,)``, float64.
+      features: the ``p`` names of the inputs.
+    """
+
+    x: NDArray[np.float64]
+    y: NDArray[np.float64]
+    z: NDArray[np.float64]
+    features: tuple[str, ...]
 
 
 def load_diabetes() -> Dataset:
     """Load Diabetes: its progression in 442 patients, protected age; needs no network.
 
-    The target ``progression`` is a score from 25 to 346.  The ten inputs are in their units: age
-    in years, ``sex`` 1 or 2, body mass index, blood pressure, and six blood serum measurements
-    ``s1``, ..., ``s6``.
+    The target is a score from 25 to 346.  The ten inputs are in their units: age in years,
+    ``sex`` 1 or 2, body mass index, blood pressure, and six blood serum measurements ``s1``, ...,
+    ``s6``.
 
     Returns:
-      A `Dataset` with ``x`` of shape ``(442, 10)``, a regression.
+      A `Dataset` with ``x`` of shape ``(442, 10)``.
 
     Raises:
       ImportError: without scikit-learn.
@@ -29,14 +47,10 @@ def load_diabetes() -> Dataset:
     Example:
       >>> from hgr_jax.datasets import load_diabetes
       >>> data = load_diabetes()
-      >>> data
-      <Dataset diabetes: regression, 442 rows, 10 inputs, target 'progression', protected 'age'>
-      >>> data["age"][:3]
+      >>> data.z[:3]
       array([59., 48., 72.])
     """
     table = require("sklearn.datasets").load_diabetes(scaled=False)
-    x, y = (np.asarray(part, dtype=np.float64) for part in (table.data, table.target))
-    columns = dict(zip(table.feature_names, x.T, strict=True)) | {"progression": y}
-    return from_columns(
-        "diabetes", columns, target="progression", protected="age", task="regression"
-    )
+    x = np.asarray(table.data, dtype=np.float64)
+    features = tuple(table.feature_names)
+    return Dataset(x, np.asarray(table.target, np.float64), x[:, features.index("age")], features)

@@ -47,7 +47,6 @@ from hgr_jax.fairness.statistics import (
     Statistic,
 )
 from hgr_jax.fairness.training import FairTrainer, TrainingError
-from hgr_jax.inference.intervals import corrected
 
 if TYPE_CHECKING:
     from hgr_jax.fairness.estimators import FairMLPClassifier, FairMLPRegressor, FairnessScorer
@@ -77,7 +76,6 @@ __all__ = [
     "Task",
     "TrainingError",
     "certify",
-    "corrected",
     "demographic_parity_hgr",
     "didi",
     "excess",

@@ -490,11 +490,12 @@ class FairnessScorer(base.BaseEstimator):  # type: ignore[misc,name-defined]
         for classifiers of more than two classes.
 
     Example:
+      >>> import pandas as pd
       >>> from sklearn.model_selection import GridSearchCV
       >>> from hgr_jax.datasets import load_diabetes
       >>> from hgr_jax.fairness import KB, FairMLPRegressor, FairnessScorer, Penalty
       >>> data = load_diabetes()
-      >>> patients = data.to_frame()[list(data.features)]
+      >>> patients = pd.DataFrame(data.x, columns=data.features)
       >>> search = GridSearchCV(
       ...     FairMLPRegressor(steps=50, random_state=0),
       ...     {"threshold": [0.1, 0.3]},
