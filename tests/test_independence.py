@@ -85,8 +85,64 @@ def test_exact_for_few_rows(rng: np.random.Generator) -> None:
     observed = combined_pvalues(cross_moments(f, g[:, None]), 7).log_p
     exact = np.mean(all_p <= observed[0] + 1e-9)
     found = independence_test(a, b)
-    assert found.source == "permutation"
-    assert found.pvalue == pytest.approx(exact, abs=4 * math.sqrt(exact / 100))
+    assert found.source == "exact"
+    assert found.pvalue == pytest.approx(exact)
+
+
+@pytest.mark.parametrize("rows", [8, 11, 17])
+def test_few_rows_agree_with_a_million_permutations(rows: int) -> None:
+    """Of few rows no tail is fitted: a perfect order is as rare as it is."""
+    x = np.arange(rows)
+    for tied in (x, np.minimum(x, rows - 3)):
+        many = independence_test(tied, x**2, permutations=999_999).pvalue
+        for seed in (1, 2):
+            found = independence_test(tied, x**2, key=jax.random.key(seed))
+            assert found.source == ("exact" if rows == 8 else "permutation")
+            assert many / 2.5 < found.pvalue < max(2.5 * many, 2e-5)
+
+
+def test_few_rows_keep_the_level() -> None:
+    rng = np.random.default_rng(1)
+    pvalues = []
+    for rows in (6, 8, 10, 14, 19):
+        for _ in range(100):
+            a, b = rng.standard_normal((2, rows))
+            pvalues.append(independence_test(np.round(a, 1), b).pvalue)
+    for level in (0.01, 0.05, 0.2):
+        share, error = np.mean(np.array(pvalues) <= level), math.sqrt(level / len(pvalues))
+        assert share <= level + 3 * error
+
+
+KINDS_OF_PAIRS = ["few rows", "few values", "group and number", "groups", "numbers", "rare level"]
+
+
+@pytest.mark.parametrize("kind", KINDS_OF_PAIRS)
+def test_a_scan_has_the_same_pvalue(kind: str, rng: np.random.Generator) -> None:
+    group = rng.choice(list("abc"), 90)
+    score = rng.standard_normal(90) + (group == "a")
+    a, b = {
+        "few rows": (score[:12], score[:12] ** 2 + rng.standard_normal(12)),
+        "few values": (np.where(rng.random(90) < 0.05, score, 0), rng.standard_normal(90)),
+        "group and number": (group, score),
+        "groups": (group, np.where(rng.random(90) < 0.7, group, rng.choice(list("abc"), 90))),
+        "numbers": (score, score**2 + rng.standard_normal(90)),
+        "rare level": (np.where(np.arange(90) < 6, "rare", "usual"), rng.exponential(size=90) ** 4),
+    }[kind]
+    found = scan({"a": a, "b": b})
+    alone = independence_test(a, b)
+    assert found["a", "b"].pvalue == pytest.approx(alone.pvalue, rel=1e-9)
+    assert found["a", "b"].pvalue_source == alone.source
+
+
+def test_a_category_has_a_pvalue_beyond_permutations(rng: np.random.Generator) -> None:
+    """Levels of few rows, for which no law holds, beside a number that they nearly determine."""
+    group = rng.permutation(np.repeat(list("abcdefgh"), [40, 40, 25, 15, 6, 5, 5, 4]))
+    size = rng.exponential(size=140) ** 3
+    size[group == "e"] += 1e4
+    found = independence_test(group, size)
+    assert found.source in ("tail", "rank", "permutation")
+    assert found.pvalue < 1e-5
+    assert independence_test(rng.permutation(group), size).pvalue > 0.01
 
 
 @pytest.mark.parametrize("rows", [25, 400])
@@ -543,6 +599,34 @@ def test_functions_of_what_is_given_have_nothing_left_to_test(
     tested = independence_test(a + 0.1 * noise, b + 0.1 * noise, given=c, weights=weights)
     assert tested.source == "residuals"
     assert tested.pvalue < 0.01
+
+
+@pytest.mark.parametrize("seed", [0, 1])
+def test_levels_that_are_a_function_of_what_is_given_have_nothing_left(seed: int) -> None:
+    """Of given levels, of codes, of two columns together, or of intervals of a number."""
+    rng = np.random.default_rng(seed)
+    district, age = rng.integers(0, 6, 600), rng.uniform(18, 90, 600)
+    floor = rng.integers(0, 3, 600)
+    names = np.array(list("abcdef"))
+    coin = rng.choice(["heads", "tails"], 600)
+    for level, of in (
+        (np.array(list("NNSSWW"))[district], names[district]),
+        (np.array(list("NNSSWW"))[district], district),
+        (np.array(["young", "old"])[(age > 40) * 1], age),
+        (np.array(list("uvw"))[(district + floor) % 3], {"d": names[district], "f": floor}),
+    ):
+        for other in (coin, rng.normal(size=600)):
+            found = independence_test(level, other, given=of)
+            assert (found.source, found.pvalue) == ("explained", 1.0)
+        table = {"level": level, "coin": coin}
+        table |= of if isinstance(of, dict) else {"given": of}
+        names_given = [name for name in table if name not in ("level", "coin")]
+        tests = hgr_jax.ConditionalTests(table)
+        assert tests("level", "coin", names_given).pvalue == 1
+        left_out = scan(table, given=names_given).skipped["level"]
+        assert left_out.startswith("a function of what is given")
+    nearly = np.where(rng.random(600) < 0.8, np.array(list("NNSSWW"))[district], "N")
+    assert independence_test(nearly, coin, given=names[district]).source == "residuals"
 
 
 class TestLevelsGivenOthers:

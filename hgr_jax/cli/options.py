@@ -122,8 +122,8 @@ class ScanOptions:
         " |Pearson|, or by p-value",
         choices=("rank_excess", "correlation", "excess", "pvalue"),
     )
-    permutations: int = _option(
-        999, "permutations of a p-value that needs them", _positive, metavar="N"
+    permutations: int | None = _option(
+        None, "permutations of a p-value that needs them", _positive, metavar="N"
     )
     seed: int = _option(0, "of the permutations", _seed, metavar="N")
     fdr: str = _option(

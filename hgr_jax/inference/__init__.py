@@ -8,7 +8,8 @@
 * `roys_root`: the law that HGR-KB follows for many rows of independent data;
 * `explained`: whether a variable is a function of others;
 * `dependent_rows`: tests of series in time, and of rows in groups;
-* `level_tables`: the law of tables of counts, for few rows;
+* `level_tests`: tests of pairs with a category; `level_tables`: the law of their tables of counts;
+* `orders`: p-values by all orders of few rows, or by random ones;
 * `permutation`: `permutation_test`, an exact test with any measure;
 * `intervals`: `corrected` values, `upper_bound`, a differentiable bound of the value in the
   population, and `adjust`, for many p-values at once;

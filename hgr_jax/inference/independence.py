@@ -12,15 +12,14 @@ import functools
 import math
 import operator
 import warnings
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
 
-import jax
 import numpy as np
 import numpy.typing as npt
 from jax import Array
 
-from hgr_jax._arrays import Floats
+from hgr_jax._arrays import Floats, Integers
 from hgr_jax._checks import (
     as_host_weights,
     as_key,
@@ -39,11 +38,13 @@ from hgr_jax.core.host.conditioning import (
     Variable,
 )
 from hgr_jax.core.host.estimates import HGREstimate
+from hgr_jax.core.host.linalg import top_singular_values
+from hgr_jax.core.host.polynomials import orthonormal_functions
 from hgr_jax.core.host.ranks import MOST_FUNCTIONS, RankedColumn, effective_row_count
+from hgr_jax.core.kernels import Indicators
 from hgr_jax.inference import roys_root
 from hgr_jax.inference.conditional import compare_residuals
 from hgr_jax.inference.dependent_rows import (
-    RANKS_AT_ONCE,
     SMALLEST_OF_TAIL,
     TOO_SLOW,
     RowDesign,
@@ -51,8 +52,17 @@ from hgr_jax.inference.dependent_rows import (
     order_tests,
     shift_test,
 )
-from hgr_jax.inference.explained import is_explained, polynomials_given
-from hgr_jax.inference.permutation import host_generator, orders
+from hgr_jax.inference.explained import GivenVariables
+from hgr_jax.inference.level_tables import functions_of_counts
+from hgr_jax.inference.level_tests import RANK_DEGREE, LevelPairs, LevelTests, table_of
+from hgr_jax.inference.orders import (
+    MOST_DRAWS,
+    most_draws,
+    orders_at,
+    scores_of_untied,
+    test_by_orders,
+)
+from hgr_jax.inference.permutation import host_generator, seed_of
 from hgr_jax.inference.rank_law import (
     MIN_TABULATED_ROWS,
     Combined,
@@ -65,6 +75,7 @@ from hgr_jax.inference.rank_law import (
     test_long_blocks,
     top_values,
 )
+from hgr_jax.inference.roys_root.law import log_survival_of_many
 from hgr_jax.tables.levels import as_codes
 
 OF_EXPLAINED, OF_RESIDUALS = "explained", "residuals"
@@ -84,16 +95,6 @@ TEST_METHODS = ("auto", "rank", "permutation")
 
 PERMUTED = ("within", "between")
 
-EARLY_STOP_EXCEEDANCES = 100
-"""Number of permutations reaching the statistic after which no more are drawn."""
-
-TAIL_RANKS = (10, 100)
-"""Order statistics of the permutations that a tail is fitted to, where fewer than the first reach
-the statistic."""
-
-EXTRAPOLATE_AFTER = 2000
-"""Number of permutations after which a tail is fitted, if none reaches the statistic."""
-
 
 @dataclasses.dataclass(frozen=True)
 class IndependenceTest:
@@ -103,9 +104,11 @@ class IndependenceTest:
       statistic: largest correlation of combinations of the functions that decided, in [0, 1].
       pvalue: of the hypothesis that the variables are independent.
       source: where the p-value comes from: "rank", the law of independent ranks; "exact", the law
-        of two variables of two values; "permutation"; "tail", where fewer than 10 permutations, or
-        no other shift, reach the statistic: extrapolated by a tail that is fitted to the largest of
-        them, and no smaller than 1e-8; "residuals", given other variables, no smaller than 1e-8;
+        of two variables of two values, of a table of counts, or of all orders of at most 8 rows;
+        "asymptotic", Roy's law of two categories; "permutation"; "tail", where fewer than 10
+        permutations, or no other shift, reach the statistic: extrapolated by a tail that is fitted
+        to the largest of them, and no smaller than 1e-8; "residuals", given other variables, no
+        smaller than 1e-8;
         "explained", 1 where a or b is a function of the given variables, so that nothing but
         rounding is left to test; "shifts", circular shifts of series; "within", orders of the rows
         within groups; "between", the test of one row for each group.
@@ -140,7 +143,7 @@ def independence_test(
     groups: npt.ArrayLike | None = None,
     permute: str | None = None,
     method: str = "auto",
-    permutations: int = 9999,
+    permutations: int | None = None,
     key: Array | None = None,
 ) -> IndependenceTest:
     """Test whether two variables are independent, by correlations of functions of their ranks.
@@ -187,7 +190,8 @@ def independence_test(
     of the ranks of the other variable.
 
     Args:
-      a, b: real arrays ``(n,)``; with ``given`` also text or a categorical series.
+      a, b: real arrays ``(n,)``, dates, text or categorical series (levels in fewer than 5 rows,
+        or 1%, are pooled, as in `scan`).
       weights: non-negative observation weights ``(n,)`` or None; a row of weight 0 is dropped.
       given: c, ``(n,)``, several columns ``(n, p)`` or a data frame, or None: numbers, text or
         categorical series.
@@ -200,7 +204,8 @@ def independence_test(
         as above.  Anything else is an error.
       method: "auto", as above; "rank", by the law of ranks, whatever n and the ties; or
         "permutation".  With ``given`` it must be "auto".
-      permutations: largest number of permutations, int >= 1.
+      permutations: largest number of random orders, int >= 1; None for 9,999, and 199,999 of fewer
+        than 20 rows.
       key: a random key for the permutations; None for ``jax.random.key(0)``.
 
     Returns:
@@ -238,7 +243,8 @@ def independence_test(
     if order is not None or groups is not None:
         refuse_with_design({**beside, "method": None if method == "auto" else method})
     check_choice("method", method, TEST_METHODS)
-    count = check_count("permutations", permutations)
+    if permutations is not None:
+        check_count("permutations", permutations)
     if key is not None:
         as_key(key)
     w = as_host_weights(weights, len(np.asarray(a)))
@@ -248,43 +254,85 @@ def independence_test(
         if method != "auto":
             raise ValueError(f"method={method!r} is for tests without given variables.")
         return _test_given(a, b, given, w)
-    as_pair(a, b, max_ndim=1, warn=False)
-    # In float64, as distinct numbers may be equal in float32.
-    x, y = (np.asarray(value, np.float64) for value in (a, b))
+    (x, y), is_level = _read_pair(a, b)
     if w is not None:
         weighted = w > 0
         x, y, w = x[weighted], y[weighted], w[weighted]
         w = w if np.ptp(w) > 0 else None
     if np.isnan(x).any() or np.isnan(y).any():
         return IndependenceTest(np.nan, np.nan, "", (0, 0), np.nan)
-    sides = RankedColumn.of_values(x, w), RankedColumn.of_values(y, w)
     if order is not None or groups is not None:
         design = RowDesign.of(len(x), order, groups)
         generator = host_generator(key)
         if groups is not None and exchanged_units(design, (x, y), permute) == "between":
             of_groups = (design.of_groups(x), design.of_groups(y))
-            test = independence_test(*of_groups, permutations=count, key=key)
+            test = independence_test(*of_groups, permutations=permutations, key=key)
             return dataclasses.replace(test, source="between")
         shortest = int(design.sizes.min())
         lags = as_lags(0 if lags is None else lags, shortest)
-        return _test_of_design((x, y), design, lags, count, generator)
+        draws = MOST_DRAWS if permutations is None else permutations
+        return _test_of_design((x, y), is_level, design, lags, draws, generator)
+    if any(is_level):
+        if method == "rank":
+            raise ValueError("method='rank' is for two numbers, and a or b is a category.")
+        test_levels = _test_levels if method == "auto" else test_levels_by_orders
+        return test_levels((x, y), is_level, w, permutations, key)
+    sides = RankedColumn.of_values(x, w), RankedColumn.of_values(y, w)
     if method == "auto" and w is None and all(side.is_binary for side in sides):
         return _fisher_test(*sides)
-    rows, rarest = effective_row_count(len(x), w), rarest_order(*sides)
     if not all(side.count for side in sides):
         return IndependenceTest(0.0, 1.0, "exact", (0, 0), 0.0)
-    if method == "rank" or (method == "auto" and _follows_rank_law(*sides, rows)):
+    if method == "rank" or (
+        method == "auto" and _follows_rank_law(*sides, effective_row_count(len(x), w))
+    ):
         return _tests_by_law(sides[0], [sides[1]], w, reliable=method == "auto")[0]
-    share = None if w is None else w / w.sum()
+    return _test_of_orders((x, y), sides, w, most_draws(len(x), permutations), seed_of(key))
+
+
+def _read_pair(a: Any, b: Any) -> tuple[tuple[Floats, Floats], tuple[bool, bool]]:
+    """Read two variables ``(n,)``: numbers, or codes of levels (which of them); NaN is missing."""
+    if all(np.asarray(x).dtype.kind in "biufc" for x in (a, b)):
+        as_pair(a, b, max_ndim=1, warn=False)
+        # In float64, as distinct numbers may be equal in float32.
+        return (np.asarray(a, np.float64), np.asarray(b, np.float64)), (False, False)
+    from hgr_jax.tables.given import read_column  # numbers alone do without its imports
+
+    (x, of_x), (y, of_y) = read_column("a", a), read_column("b", b)
+    if len(x) != len(y):
+        raise ValueError(f"a and b must have the same number of rows; got {len(x)}, {len(y)}.")
+    return (x, y), (of_x, of_y)
+
+
+def _test_of_orders(
+    columns: tuple[Floats, Floats],
+    sides: tuple[RankedColumn, RankedColumn],
+    weights: Floats | None,
+    most: int,
+    seed: tuple[int, ...],
+) -> IndependenceTest:
+    """Test two numbers by orders of the rows of the second."""
+    share = None if weights is None else weights / weights.sum()
     f, g = (side.functions() for side in sides)
+    rows, count = effective_row_count(f.shape[1], weights), f.shape[1]
     if share is not None:
         # Ranks without weights, as the ranks of b must not change when its rows are permuted.
-        f, g = (RankedColumn.of_values(z).functions()[: len(old)] for z, old in ((x, f), (y, g)))
+        f, g = (
+            RankedColumn.of_values(z).functions()[: len(old)]
+            for z, old in zip(columns, (f, g), strict=True)
+        )
         f = f - (f @ share)[:, None]
-    chunks, size = split_draws(count, len(x))
-    key = jax.random.key(0) if key is None else key
-    drawn = (cross_moments(f, g[:, order], share) for order in orders(key, len(x), chunks, size))
-    return _test_by_draws(drawn, "permutation", rows, rarest, count)
+
+    def combined_in(orders: Integers) -> Combined:
+        return combined_pvalues(cross_moments(f, g[:, orders], share), rows)
+
+    def scores(place: int) -> Floats:
+        return combined_in(orders_at(count, seed, place)).log_p
+
+    if share is None and count < MIN_TABULATED_ROWS and all(z.of_levels is None for z in sides):
+        scores = functools.partial(scores_of_untied, count, seed)
+    data = combined_in(np.arange(count)[None])
+    test = test_by_orders(scores, float(data.log_p[0]), count, rarest_order(*sides), most)
+    return _test_result(data, test.pvalue, test.source, rows)
 
 
 def _follows_rank_law(x: RankedColumn, y: RankedColumn, rows: float) -> bool:
@@ -322,24 +370,122 @@ def exchanged_units(design: RowDesign, columns: tuple[Floats, Floats], permute: 
     return found
 
 
+def _test_levels(
+    columns: tuple[Floats, Floats],
+    is_level: tuple[bool, bool],
+    weights: Floats | None,
+    permutations: int | None,
+    key: Array | None,
+) -> IndependenceTest:
+    """Test two columns, one or both of codes of levels, by a law, or by orders of the rows."""
+    count = len(columns[0])
+    w = np.ones(count) if weights is None else weights
+    codes = [np.unique(x, return_inverse=True)[1] for x in columns]
+    f, g = (
+        orthonormal_functions(x, w / w.sum(), Indicators(int(z.max()) + 1))
+        if of
+        else RankedColumn.of_values(x, weights).functions(RANK_DEGREE)
+        for x, z, of in zip(columns, codes, is_level, strict=True)
+    )
+    degrees = int(f.any(axis=1).sum()), int(g.any(axis=1).sum())
+    if not all(degrees):
+        return IndependenceTest(0.0, 1.0, "exact", (0, 0), 0.0)
+    value = np.minimum(top_singular_values(((f * w / w.sum()) @ g.T)[..., None]), 1)
+    rows = effective_row_count(count, weights)
+    first, second = codes
+    sizes = int(first.max()) + 1, int(second.max()) + 1
+    tests = LevelTests(
+        LevelPairs(
+            counts=([np.bincount(first)], [np.bincount(second)]),
+            of_levels=np.array([is_level]),
+            statistic=value,
+            degrees=np.array([degrees]),
+            rows=np.array([rows]),
+            heaviest=np.array([np.sum(w**2) / np.max(w) ** 2]),
+            represented=np.ones(1, bool),
+            table=None if weights is not None else lambda _: table_of((first, second), sizes),
+        ),
+        host_generator(key),
+    )
+    if np.isnan(tests.log_p[0]):
+        return test_levels_by_orders(columns, is_level, weights, permutations, key)
+    pvalue, source = float(np.exp(tests.log_p[0])), str(tests.source[0])
+    return IndependenceTest(float(value[0]), pvalue, source, degrees, _null_mean(rows, *degrees))
+
+
+def test_levels_by_orders(
+    columns: tuple[Floats, Floats],
+    is_level: tuple[bool, bool],
+    weights: Floats | None,
+    permutations: int | None,
+    key: Array | None,
+) -> IndependenceTest:
+    """Test two columns, one or both of codes of levels, by orders of the rows of the second."""
+    count, share = len(columns[0]), None if weights is None else weights / weights.sum()
+    f, g = (_functions_beside_levels(x, of) for x, of in zip(columns, is_level, strict=True))
+    rows, degrees = effective_row_count(count, weights), (len(f), len(g))
+    if not all(degrees):
+        return IndependenceTest(0.0, 1.0, "exact", (0, 0), 0.0)
+    if share is not None:
+        f = f - (f @ share)[:, None]
+    left = f / count if share is None else f * share
+
+    def values_in(orders: Integers) -> Floats:
+        products = left @ g[:, orders].reshape(-1, count).T
+        return np.minimum(top_singular_values(products.reshape(*degrees, -1)), 1)
+
+    def scores_of(values: Floats) -> Floats:
+        return log_survival_of_many(values[None], rows, *np.array(degrees)[:, None, None])[0]
+
+    value = values_in(np.arange(count)[None])
+    rarest = max(RankedColumn.of_values(x).log_orders for x in columns) - math.lgamma(count + 1)
+    seed = seed_of(key)
+    test = test_by_orders(
+        lambda place: scores_of(values_in(orders_at(count, seed, place))),
+        float(scores_of(value)[0]),
+        count,
+        rarest,
+        most_draws(count, permutations),
+    )
+    null_mean = _null_mean(rows, *degrees)
+    return IndependenceTest(float(value[0]), test.pvalue, test.source, degrees, null_mean)
+
+
+def _functions_beside_levels(x: Floats, is_level: bool, most: int = RANK_DEGREE) -> Floats:
+    """Return orthonormal functions ``(d, n)`` of the ranks of numbers, or of codes of levels."""
+    if not is_level:
+        return RankedColumn.of_values(x).functions(most)
+    _, codes, counts = np.unique(x, return_inverse=True, return_counts=True)
+    return functions_of_counts(tuple(counts.tolist()))[:, codes]
+
+
 def _test_of_design(
     columns: tuple[Floats, Floats],
+    is_level: tuple[bool, bool],
     design: RowDesign,
     lags: Sequence[int],
     draws: int,
     generator: np.random.Generator,
 ) -> IndependenceTest:
     """Test two variables by shifts of one, or by orders of its rows within groups."""
-    x, y = (values[design.rows] for values in columns)
-    sides = [RankedColumn.of_values(values).functions() for values in (x, y)]
-    if design.ordered and all(map(design.is_slow, columns)):
+    f, g = (
+        _functions_beside_levels(values[design.rows], of, MOST_FUNCTIONS)
+        for values, of in zip(columns, is_level, strict=True)
+    )
+    slow = [not of and design.is_slow(x) for x, of in zip(columns, is_level, strict=True)]
+    if design.ordered and all(slow):
         warnings.warn(f"a and b are {TOO_SLOW}.", UserWarning, stacklevel=3)
     if design.is_series:
-        a, b = map(SeriesFunctions.of, sides)
+        a, b = (
+            SeriesFunctions.of(side, of_levels=of)
+            for side, of in zip((f, g), is_level, strict=True)
+        )
         test = shift_test(a, b, lags)
     else:
-        f, g = map(design.within, sides)
-        (test,) = order_tests([f], g, design, draws=draws, generator=generator, lags=lags)
+        f, g = map(design.within, (f, g))
+        (test,) = order_tests(
+            [f], g, design, draws=draws, generator=generator, lags=lags, levels=[is_level]
+        )
     source = "tail" if test.is_tail else "shifts" if design.ordered else "within"
     return IndependenceTest(
         test.value, test.pvalue, source, test.degrees, test.null_mean, test.lag, test.smallest
@@ -402,12 +548,6 @@ def _tests_by_law(
     return tests
 
 
-def split_draws(most: int, rows: int) -> tuple[int, int]:
-    """Return the number of chunks in which permutations are drawn, and the size of a chunk."""
-    size = min(most + 1, max(1, RANKS_AT_ONCE // rows))
-    return -(-(most + 1) // size), size
-
-
 def _test_result(
     block: Combined, pvalue: float, source: str, rows: float, place: int = 0
 ) -> IndependenceTest:
@@ -433,36 +573,6 @@ def _fisher_test(x: RankedColumn, y: RankedColumn) -> IndependenceTest:
     both, ones, others = (np.sum(codes) for codes in (x.codes & y.codes, x.codes, y.codes))
     pvalue = float(np.exp(fisher_log_pvalues(len(x.codes), both, ones, others)))
     return IndependenceTest(statistic, pvalue, "exact", (1, 1), _null_mean(len(x.codes), 1, 1))
-
-
-def _test_by_draws(
-    drawn: Iterator[Floats], source: str, rows: float, rarest: float, most: int
-) -> IndependenceTest:
-    """Test the first of the drawn moments against the others, which are of independent pairs."""
-    combined_test = combined_pvalues(next(drawn), rows)
-    first = combined_test.log_p
-    null = first[1 : 1 + most]
-    exceeds = _exceedances(null, first[0])
-    while len(null) < most and exceeds.sum() < EARLY_STOP_EXCEEDANCES:
-        if len(null) >= EXTRAPOLATE_AFTER and not exceeds.any():
-            break
-        null = np.concatenate([null, combined_pvalues(next(drawn), rows).log_p])[:most]
-        exceeds = _exceedances(null, first[0])
-    pvalue = (1 + exceeds.sum()) / (1 + len(null))
-    if exceeds.sum() >= EARLY_STOP_EXCEEDANCES:
-        pvalue = EARLY_STOP_EXCEEDANCES / (1 + np.flatnonzero(exceeds)[EARLY_STOP_EXCEEDANCES - 1])
-    elif exceeds.sum() < TAIL_RANKS[0] and len(null) > 10 * TAIL_RANKS[1]:
-        near, far = np.sort(null)[np.array(TAIL_RANKS) - 1]
-        if far - near > 1e-3:
-            slope = min(1.0, np.log(TAIL_RANKS[1] / TAIL_RANKS[0]) / (far - near))
-            log_p = np.log(TAIL_RANKS[0] / len(null)) + slope * (first[0] - near)
-            source, pvalue = "tail", np.exp(max(log_p, rarest, math.log(SMALLEST_OF_TAIL)))
-    return _test_result(combined_test, pvalue, source, rows)
-
-
-def _exceedances(null: Floats, log_p: float) -> npt.NDArray[np.bool_]:
-    """Return which draws have a p-value of at most ``exp(log_p)``."""
-    return null <= log_p * (1 - 1e-6)  # for rounding and interpolation
 
 
 def _kept_designs(rows: int) -> int:
@@ -502,7 +612,7 @@ class ColumnTests:
         self._variable = functools.lru_cache(kept_columns(rows))(self._make_variable)
         self._conditioning = functools.lru_cache(few)(self._make_conditioning)
         self._residuals = functools.lru_cache(kept_columns(rows))(self._make_residuals)
-        self._polynomials = functools.lru_cache(1)(self._make_polynomials)
+        self._given = functools.lru_cache(1)(self._make_given)
 
     def _make_variable(self, column: int) -> Variable:
         x = self._values(column)
@@ -516,21 +626,18 @@ class ColumnTests:
     def _make_residuals(self, column: int, given: tuple[int, ...]) -> ConditionalResiduals:
         return self._conditioning(given).of_variable(self._variable(column))
 
-    def _make_polynomials(self, given: tuple[int, ...]) -> Floats:
+    def _make_given(self, given: tuple[int, ...]) -> GivenVariables:
         numbers = [self._values(i) for i in given if i not in self._levels]
-        indicators = [self._variable(i).functions for i in given if i in self._levels]
-        return polynomials_given(
-            np.array(numbers).reshape(-1, self._rows).T,
-            np.concatenate([np.zeros((0, self._rows)), *indicators]).T,
-        )
+        return GivenVariables(numbers, [self._values(i) for i in given if i in self._levels])
 
     def _is_explained(self, column: int, given: tuple[int, ...]) -> bool:
         """Return whether a column is a function of the given ones, but for rounding."""
         if not self._looks_for_explained or not given:
             return False
-        if self._residuals(column, given).share > MAX_SHARE_EXPLAINED or column in self._levels:
+        is_level = column in self._levels
+        if not is_level and self._residuals(column, given).share > MAX_SHARE_EXPLAINED:
             return False
-        return is_explained(self._values(column), self._polynomials(given))
+        return self._given(given).explains(self._values(column), is_level=is_level)
 
     def _independence(self, x: int, y: int) -> IndependenceTest:
         """Return the test of two numbers that is given nothing."""

@@ -109,6 +109,7 @@ def permutation_test(
             "permutations of b undo its dependence on given variables:"
             " hgr_jax.independence_test(a, b, given=c) tests two variables given others."
         )
+    columns = np.asarray(a), np.asarray(b)
     a, b = as_pair(a, b, weights=weights)
     weights = as_weights(weights, a.shape[0], a.dtype)
     key = as_key(key)
@@ -122,11 +123,21 @@ def permutation_test(
         if not used.any():
             return PermutationTest(np.nan, np.nan, np.nan, np.nan, count)
         a, b, weights = a[used], b[used], weights[used]
+        columns = columns[0][used], columns[1][used]
     rows = a.shape[0]
     affordable = max(1, PERMUTATION_MEMORY // (rows * NUMBERS_PER_ROW * a.dtype.itemsize))
     chunks = -(-(1 + count) // min(chunk or affordable, 1 + count))
     size = -(-(1 + count) // chunks)
-    values = _values(a, b, measure, weights, options)
+    kernels = _kernels_of_kb(measure, options)
+    if kernels is not None and a.ndim == b.ndim == 1:
+        w = np.ones(rows) if weights is None else np.asarray(weights)
+        # In float64, as distinct numbers may be equal in float32.
+        x, y = (np.asarray(column, np.float64) for column in columns)
+        usable = all(np.isfinite(column).all() for column in (x, y, w)) and w.min() > 0
+        pair = fit_pair(x, y, w, kernels) if usable else None
+        values: Callable[..., Any] = functools.partial(_kb_values, pair, weights is not None)
+    else:
+        values = _values(a, b, measure, weights, options)
     parts = [np.asarray(values(order)) for order in orders(key, rows, chunks, size)]
     all_values = np.concatenate(parts).astype(np.float64)
     statistic, null = float(all_values[0]), all_values[1 : 1 + count]
@@ -145,13 +156,17 @@ def permutation_test(
     )
 
 
-def host_generator(key: Array | None) -> np.random.Generator:
-    """Return NumPy's generator of random numbers, seeded by a random key of JAX.
+def seed_of(key: Array | None) -> tuple[int, ...]:
+    """Return the numbers of a random key of JAX.
 
     None is ``jax.random.key(0)``, without the time to compile it.
     """
-    seed = [0, 0] if key is None else np.asarray(jax.random.key_data(key)).ravel().tolist()
-    return np.random.default_rng(seed)
+    return (0, 0) if key is None else tuple(np.asarray(jax.random.key_data(key)).ravel().tolist())
+
+
+def host_generator(key: Array | None) -> np.random.Generator:
+    """Return NumPy's generator of random numbers, seeded by a random key of JAX."""
+    return np.random.default_rng([*seed_of(key)])
 
 
 def orders(key: Array, rows: int, chunks: int, size: int) -> Iterator[npt.NDArray[np.int32]]:
@@ -174,13 +189,6 @@ def _values(
     options: dict[str, Any],
 ) -> Callable[[npt.NDArray[np.int32]], Any]:
     """Return the function that maps orders of the rows of b ``(size, n)`` to values ``(size,)``."""
-    kernels = _kernels_of_kb(measure, options)
-    if kernels is not None and a.ndim == b.ndim == 1:
-        w = np.ones(len(a)) if weights is None else np.asarray(weights)
-        x, y = np.asarray(a), np.asarray(b)
-        usable = all(np.isfinite(column).all() for column in (x, y, w)) and w.min() > 0
-        pair = fit_pair(x, y, w, kernels) if usable else None
-        return functools.partial(_kb_values, pair, weights is not None)
     if measure is kb:
         options = {"solver": "svd", **options}
     if weights is not None:

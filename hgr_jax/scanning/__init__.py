@@ -17,9 +17,7 @@ From a table to a `Scan`, in the order in which a scan uses them:
 * `sums`: cross moments of functions over rows;
 * `solve`: from sums to estimates;
 * `significance`: the choice of a test for each pair;
-* `level_tests`: tests of pairs with a category;
 * `rank_tests`: HGR, and the test by ranks of pairs of numbers;
-* `resampling`: permutations, and tests given other columns;
 * `design_tests`: tests of rows in an order or in groups;
 * `screen`: the test by ranks of very many pairs, in float32;
 * `top`: the first pairs of very many columns;

@@ -91,7 +91,7 @@ class DesignTests:
                 [functions[c] for c in others],
                 functions[moved],
                 design,
-                draws=self.options.permutations,
+                draws=self.options.draws,
                 generator=generator,
                 levels=[(is_level(c), is_level(moved)) for c in others],
             )

@@ -9,8 +9,8 @@ from collections.abc import Iterable, Mapping, Sequence
 import numpy as np
 from numpy.typing import NDArray
 
-from hgr_jax._arrays import Floats, Integers
-from hgr_jax.inference.explained import is_explained, polynomials_given
+from hgr_jax._arrays import Integers
+from hgr_jax.inference.explained import GivenVariables
 from hgr_jax.scanning.request import Request, positions_of
 from hgr_jax.tables.columns import Columns, add_note
 
@@ -167,30 +167,37 @@ def split_given(
         )
         others = dataclasses.replace(others, numbers=numbers, categories=categories)
     others = dataclasses.replace(others, skipped=skipped, notes=notes)
-    return without_explained_numbers(others, conditioning, complete), conditioning
+    return without_explained(others, conditioning, complete), conditioning
 
 
-def without_explained_numbers(
+def without_explained(
     columns: Columns, conditioning: Columns, complete: NDArray[np.bool_]
 ) -> Columns:
-    """Leave out numbers that are functions of the given columns, but for rounding."""
-    numbers = np.asarray(columns.numbers, np.float64)
-    given = np.asarray(conditioning.numbers, np.float64)
-    codes = [category.codes for category in conditioning.categories]
-    bases: dict[bytes, Floats] = {}
-    kept = np.ones(numbers.shape[1], bool)
-    for place, x in enumerate(numbers.T):
+    """Leave out columns that are functions of the given ones, but for rounding."""
+    numbers, levels = np.asarray(columns.numbers, np.float64).T, columns.categories
+    places = [*columns.number_positions.tolist(), *columns.category_positions.tolist()]
+    sides = [*numbers, *(np.where(c.codes < 0, np.nan, c.codes) for c in levels)]
+    given: dict[bytes, GivenVariables] = {}
+    explained = {}
+    for place, x in zip(places, sides, strict=True):
         rows = complete & np.isfinite(x)
         key = np.packbits(rows).tobytes()
-        if key not in bases:
-            levels = [c[rows, None] == np.unique(c[rows])[1:] for c in codes]
-            indicators = np.concatenate([np.zeros((rows.sum(), 0)), *levels], axis=1)
-            bases = {key: polynomials_given(given[rows], indicators)}
-        kept[place] = not is_explained(x[rows], bases[key])
-    names = [columns.names[position] for position in columns.number_positions[~kept]]
+        if key not in given and rows.any():
+            codes = [category.codes[rows] for category in conditioning.categories]
+            given_numbers = np.asarray(conditioning.numbers, np.float64)[rows].T
+            given = {key: GivenVariables([*given_numbers], codes)}
+        is_level = place in columns.category_positions
+        if rows.any() and given[key].explains(x[rows], is_level=is_level):
+            explained[place] = columns.names[place]
+    of_numbers, of_levels = (
+        ~np.isin(positions, [*explained])
+        for positions in (columns.number_positions, columns.category_positions)
+    )
     return dataclasses.replace(
         columns,
-        numbers=np.asarray(columns.numbers)[:, kept],
-        number_positions=columns.number_positions[kept],
-        skipped=columns.skipped | dict.fromkeys(names, IS_EXPLAINED),
+        numbers=np.asarray(columns.numbers)[:, of_numbers],
+        number_positions=columns.number_positions[of_numbers],
+        categories=tuple(itertools.compress(levels, of_levels)),
+        category_positions=columns.category_positions[of_levels],
+        skipped=columns.skipped | dict.fromkeys(explained.values(), IS_EXPLAINED),
     )

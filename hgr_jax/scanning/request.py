@@ -35,6 +35,7 @@ from hgr_jax.core.kernels import KernelLike
 from hgr_jax.inference.dependent_rows import RowDesign
 from hgr_jax.inference.independence import refuse_with_design
 from hgr_jax.inference.intervals import FALSE_DISCOVERY_METHODS
+from hgr_jax.inference.orders import MOST_DRAWS
 from hgr_jax.scanning.features import Kernels
 from hgr_jax.tables.columns import Drawn
 
@@ -61,7 +62,8 @@ class Test:
       kind: ``"auto"`` (by ranks, see the guide "P-values and intervals"),
         ``"asymptotic"`` (Roy's law at degrees h and k, of the values as they are), or
         ``"permutation"`` (of the values; of their ranks for HGR).
-      permutations: the largest number of permutations of a pair.
+      permutations: the largest number of permutations of a pair; None for as many as
+        `hgr_jax.independence_test` draws, and 999 of other measures than HGR.
       key: random key of these; None is ``jax.random.key(0)``, so that scans repeat.
       fdr: how p-values are adjusted for their number: ``"bh"`` (Benjamini & Hochberg) or ``"by"``
         (Benjamini & Yekutieli), which holds however pairs depend on each other.
@@ -77,7 +79,7 @@ class Test:
     __test__: ClassVar[bool] = False  # no class of tests, whatever pytest takes it for
 
     kind: str = "auto"
-    permutations: int = 999
+    permutations: int | None = None
     key: Array | None = None
     fdr: str = "bh"
 
@@ -85,7 +87,8 @@ class Test:
         """Check the options."""
         check_choice("fdr", self.fdr, FALSE_DISCOVERY_METHODS)
         check_choice("test", self.kind, TESTS)
-        check_count("permutations", self.permutations)
+        if self.permutations is not None:
+            check_count("permutations", self.permutations)
         if self.key is not None:
             object.__setattr__(self, "key", as_key(self.key))
 
@@ -95,12 +98,17 @@ class Test:
         return _unpickled_test, (self.kind, self.permutations, data, self.fdr)
 
     @property
+    def draws(self) -> int:
+        """The largest number of orders of rows that are not exchangeable."""
+        return MOST_DRAWS if self.permutations is None else self.permutations
+
+    @property
     def random_key(self) -> Array:
         """The key, with its default."""
         return jax.random.key(0) if self.key is None else self.key
 
 
-def _unpickled_test(kind: str, permutations: int, key: Any, fdr: str) -> Test:
+def _unpickled_test(kind: str, permutations: int | None, key: Any, fdr: str) -> Test:
     return Test(kind, permutations, None if key is None else jax.random.wrap_key_data(key), fdr)
 
 
@@ -356,7 +364,7 @@ class Request:
         """The smallest p-value that shifts, or orders within groups, support; None for laws."""
         if self.design is None or self.test is None:
             return None
-        return self.design.smallest_pvalue(self.test.permutations)
+        return self.design.smallest_pvalue(self.test.draws)
 
 
 def request_of(

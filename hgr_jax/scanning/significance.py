@@ -1,8 +1,8 @@
 """P-values of many pairs, each by a method that is reliable for it.
 
-``"auto"`` tests two numbers by ranks (`rank_tests`), a pair with a category by Roy's law or by its
-table of counts (`level_tests`), and all other pairs by permutations of ranks; given other columns,
-all pairs by products of residuals.
+``"auto"`` tests two numbers by the law of ranks (`rank_tests`), a pair with a category by Roy's law
+or by its table of counts (`hgr_jax.inference.level_tests`), and all other pairs by orders of the
+rows, as `independence_test` does; given other columns, all pairs by products of residuals.
 """
 
 from __future__ import annotations
@@ -19,16 +19,23 @@ from numpy.typing import NDArray
 
 from hgr_jax._arrays import Floats, Integers
 from hgr_jax.inference import roys_root
-from hgr_jax.inference.independence import OF_RESIDUALS
-from hgr_jax.inference.permutation import permutation_test
+from hgr_jax.inference.independence import (
+    OF_RESIDUALS,
+    IndependenceTest,
+    independence_test,
+    test_levels_by_orders,
+)
+from hgr_jax.inference.level_tests import LevelPairs, LevelTests, table_of
+from hgr_jax.inference.permutation import host_generator, permutation_test
 from hgr_jax.measures import kb
 from hgr_jax.scanning.features import Estimates, Features
 from hgr_jax.scanning.given import conditional_tests
-from hgr_jax.scanning.level_tests import LevelTests
-from hgr_jax.scanning.memory import MemorySums, MemoryTable
-from hgr_jax.scanning.rank_tests import RankResults
+from hgr_jax.scanning.memory import MemoryTable
+from hgr_jax.scanning.rank_tests import MIN_PIVOT, RankResults
 from hgr_jax.scanning.request import Measure, Test
-from hgr_jax.scanning.resampling import permutation_null
+
+PERMUTATIONS = 999
+"""Default number of permutations of the values of a measure."""
 
 SOURCES = (
     *("", "rank", "asymptotic", "permutation", "exact", OF_RESIDUALS),
@@ -110,9 +117,7 @@ def test_pairs(
     if test.kind == "auto":
         by_law = usable & categories.any(axis=1) & of_ranks.varies
         if by_law.any():
-            levels = LevelTests(table, of_ranks, rows, by_law)
-            levels.test_exactly()
-            levels.test_tables(test.key)
+            levels = _level_tests(table, of_ranks, rows, by_law, test)
             has_law = ~np.isnan(levels.log_p)
             by_law[by_law] = has_law
             source = np.array([SOURCES.index(name) for name in levels.source[has_law]], np.int8)
@@ -121,13 +126,79 @@ def test_pairs(
         tested = values.select(usable)
         log_p = roys_root.log_survival(tested.statistic, rows[usable], *tested.degrees.T)
         tests.set_law(usable, log_p, SOURCES.index("asymptotic"))
+        return tests
     without_law = usable & (tests.source == 0)
-    if without_law.any() and test.kind != "asymptotic":
-        of_values = test.kind == "permutation" and not kernels.ranked
-        if not of_values:
-            measure = dataclasses.replace(measure, kernels=kernels.of_ranks())
-        _permute(tests, table, measure, without_law, test, of_values=of_values)
+    if test.kind == "permutation" and not kernels.ranked:
+        _permute(tests, table, measure, without_law, test)
+    else:
+        for place in np.flatnonzero(without_law).tolist():
+            found = _test_by_orders(table.features, pairs[place], test)
+            tests.pvalue[place], tests.source[place] = found.pvalue, SOURCES.index(found.source)
     return tests
+
+
+def _level_tests(
+    table: MemoryTable, of_ranks: Estimates, rows: Floats, chosen: NDArray[np.bool_], test: Test
+) -> LevelTests:
+    """Test the chosen pairs, each with a category."""
+    features, pairs, found = table.in_ranks, table.pairs[chosen], of_ranks.select(chosen)
+    counts = {c: _counts_of_values(features, c) for c in np.unique(pairs).tolist()}
+
+    def table_at(place: int) -> Integers:
+        return _table_of(features, pairs[place])
+
+    first, second = ([counts[c] for c in side] for side in pairs.T.tolist())
+    level_pairs = LevelPairs(
+        counts=(first, second),
+        of_levels=pairs >= features.n_numeric,
+        statistic=found.statistic,
+        degrees=found.degrees,
+        rows=rows[chosen],
+        heaviest=table.heaviest_rows()[chosen],
+        represented=found.pivot >= MIN_PIVOT,
+        table=table_at if features.weights is None else None,
+    )
+    return LevelTests(level_pairs, host_generator(test.key))
+
+
+def _counts_of_values(features: Features, column: int) -> Integers:
+    """Count the rows of each value of a column."""
+    values = features.values(column)
+    if column < features.n_numeric:
+        return np.unique(values[~np.isnan(values)], return_counts=True)[1]
+    counts = np.bincount(values[values >= 0])
+    return counts[counts > 0]
+
+
+def _table_of(features: Features, pair: Integers) -> Integers:
+    """Count the rows of each two values of two columns, on the rows that they share."""
+    shared = features.present(pair[0]) & features.present(pair[1])
+    codes, sizes = [], []
+    for column in pair.tolist():
+        values = features.values(column)[shared]
+        levels = features.level_count(column)
+        if levels is None:
+            values = np.unique(values, return_inverse=True)[1]
+            levels = int(values.max()) + 1
+        codes.append(values.astype(np.int64))
+        sizes.append(levels)
+    return table_of((codes[0], codes[1]), (sizes[0], sizes[1]))
+
+
+def _test_by_orders(features: Features, pair: Integers, test: Test) -> IndependenceTest:
+    """Test two columns by orders of the rows that they share."""
+    keep = features.present(pair[0]) & features.present(pair[1])
+    weights = features.weights
+    if weights is not None:
+        keep &= weights > 0
+        weights = weights[keep]
+    a, b = (np.asarray(features.values(column)[keep], np.float64) for column in pair)
+    of_a, of_b = (features.level_count(column) is not None for column in pair.tolist())
+    draws = {"permutations": test.permutations, "key": test.key}
+    if of_a or of_b:
+        return test_levels_by_orders((a, b), (of_a, of_b), weights, **draws)
+    method = "permutation" if test.kind == "permutation" else "auto"
+    return independence_test(a, b, weights=weights, method=method, **draws)
 
 
 def _permute(
@@ -136,44 +207,17 @@ def _permute(
     measure: Measure,
     chosen: NDArray[np.bool_],
     test: Test,
-    *,
-    of_values: bool = True,
 ) -> None:
-    """Test the chosen pairs of a table by permutations of values or of ranks, in place."""
-    places, pairs = np.flatnonzero(chosen), table.pairs
-    features = table.features if of_values else table.in_ranks
-    if measure.function is None and features.weights is None:
-        seed = np.asarray(jax.random.key_data(test.random_key))
-        sums = MemorySums(features, measure.kernels, table.memory)
-        null = permutation_null(sums, pairs[places], test.permutations, seed)
-        tests.pvalue[places] = null.pvalue
-        means, points = null.mean, null.point
-    else:
-        means, points = _permute_each(tests, features, measure, pairs, places, test)
-    if features is table.features:  # permutations of ranks do not have the law of the values
-        tests.null_mean[places], tests.null_95[places] = means, points
-    tests.source[places] = SOURCES.index("permutation")
-
-
-def _permute_each(
-    tests: Significance,
-    features: Features,
-    measure: Measure,
-    pairs: Integers,
-    places: Integers,
-    test: Test,
-) -> tuple[Floats, Floats]:
-    """Test pairs one by one, by permutations; return means and 95% points under independence."""
+    """Test the chosen pairs of a table by permutations of values, in place."""
 
     def absolute(a: Array, b: Array, **options: Any) -> Array:
         assert measure.function is not None
         return jnp.abs(measure.function(a, b, **options))
 
-    key, kernels = test.random_key, measure.kernels
+    features, kernels, key = table.features, measure.kernels, test.random_key
     weights = None if features.weights is None else np.asarray(features.weights)
-    means, points = np.full((2, len(places)), np.nan)
-    for order, index in enumerate(places):
-        i, j = pairs[index]
+    for place in np.flatnonzero(chosen).tolist():
+        i, j = table.pairs[place]
         keep = features.present(i) & features.present(j)
         if weights is not None:
             keep &= weights > 0
@@ -185,8 +229,12 @@ def _permute_each(
             options |= {"h": features.kernel(i, kernels.h), "k": features.kernel(j, kernels.k)}
         key, pair_key = jax.random.split(key)
         result = permutation_test(
-            a, b, statistic, key=pair_key, permutations=test.permutations, **options
+            a,
+            b,
+            statistic,
+            key=pair_key,
+            permutations=PERMUTATIONS if test.permutations is None else test.permutations,
+            **options,
         )
-        tests.pvalue[index] = result.pvalue
-        means[order], points[order] = result.null_mean, result.null_95
-    return means, points
+        tests.pvalue[place], tests.source[place] = result.pvalue, SOURCES.index("permutation")
+        tests.null_mean[place], tests.null_95[place] = result.null_mean, result.null_95

@@ -40,6 +40,21 @@ def read_given(a: Any, b: Any, given: Any) -> tuple[list[Floats], frozenset[int]
     return columns, levels
 
 
+def read_column(name: str, value: Any) -> tuple[Floats, bool]:
+    """Read a variable ``(n,)``, NaN where missing: numbers, or codes of levels (True).
+
+    Raises:
+      TypeError, ValueError: as `read_given` does.
+    """
+    column = read_variable(name, value)
+    if not isinstance(column, Category):
+        return as_host_column(name, column, None), False
+    pooled, _ = pool_rare_levels(column)
+    if isinstance(pooled, Unusable):
+        raise ValueError(f"{name} cannot be used: {pooled.reason}.")
+    return np.where(pooled.codes < 0, np.nan, pooled.codes), True
+
+
 def _with_pooled_levels(name: str, value: Any) -> Any:
     """Pool rare levels of a category, as `hgr_jax.scan` does."""
     if not isinstance(value, Category):

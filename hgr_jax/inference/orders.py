@@ -1,0 +1,121 @@
+"""p-values by the orders of the rows: all of them where these can be counted, else random ones.
+
+If two variables are independent and rows exchangeable, all n! orders of the rows of one of them are
+equally likely, whatever the ties.  A score is a log p-value by a law that need not hold; the
+p-value is the share of the orders whose score is at least as small as that of the data:
+
+* of at most 8 rows, all orders are counted;
+* of more, random orders are drawn until 100 reach the score (Besag & Clifford 1991), 9,999 at most;
+  of fewer than 20 rows, which no law covers, 199,999;
+* from 20 rows on, where fewer than 10 reach it, a tail is fitted to the smallest scores.
+
+Source: Besag & Clifford, "Sequential Monte Carlo p-values" (1991).
+"""
+
+from __future__ import annotations
+
+import functools
+import itertools
+import math
+from collections.abc import Callable, Sequence
+from typing import NamedTuple
+
+import numpy as np
+
+from hgr_jax._arrays import Floats, Integers
+from hgr_jax.core.host.ranks import function_count, untied
+from hgr_jax.inference.dependent_rows import RANKS_AT_ONCE, SMALLEST_OF_TAIL
+from hgr_jax.inference.rank_law import MIN_TABULATED_ROWS, combined_pvalues, cross_moments
+
+COUNTED_ROWS = 8
+"""Largest number of rows of which all orders are counted: 40,320."""
+
+MOST_DRAWS, MOST_DRAWS_OF_FEW = 9_999, 199_999
+"""Largest number of random orders, by default, and of fewer rows than the law of ranks covers."""
+
+EARLY_STOP_EXCEEDANCES = 100
+"""Number of orders reaching the score after which no more are drawn."""
+
+FIRST_DRAWS, DRAWS_AT_ONCE = 1000, 50_000
+"""Number of random orders that are drawn first, and the largest number drawn at a time."""
+
+TAIL_RANKS = (10, 100)
+"""Order statistics of the scores that a tail is fitted to, where fewer than the first reach that of
+the data."""
+
+EXTRAPOLATE_AFTER = 2000
+"""Number of orders after which a tail is fitted, if none reaches the score."""
+
+
+class OrderTest(NamedTuple):
+    """A p-value by orders of the rows, and where it comes from, in a word."""
+
+    pvalue: float
+    source: str
+
+
+def most_draws(rows: int, asked: int | None) -> int:
+    """Return the largest number of random orders of the rows."""
+    if asked is not None:
+        return asked
+    return MOST_DRAWS_OF_FEW if rows < MIN_TABULATED_ROWS else MOST_DRAWS
+
+
+def test_by_orders(
+    scores: Callable[[int], Floats], first: float, rows: int, rarest: float, most: int
+) -> OrderTest:
+    """Test the rows as they are against their other orders.
+
+    Args:
+      scores: returns the scores of `orders_at` the places 0, 1, ...
+      first: score of the data.
+      rows: number of rows n.
+      rarest: log probability of the rarest order, with its ties.
+      most: largest number of random orders.
+    """
+    if rows <= COUNTED_ROWS:
+        return OrderTest(float(np.mean(_reached(scores(0), first))), "exact")
+    null, reached, has_tail = np.zeros(0), np.zeros(0, bool), rows >= MIN_TABULATED_ROWS
+    for place in itertools.count():
+        null = np.concatenate([null, scores(place)])[:most]
+        reached = _reached(null, first)
+        enough = reached.sum() >= EARLY_STOP_EXCEEDANCES
+        if enough or len(null) == most:
+            break
+        if has_tail and len(null) >= EXTRAPOLATE_AFTER and not reached.any():
+            break
+    count = int(reached.sum())
+    if count >= EARLY_STOP_EXCEEDANCES:
+        last = np.flatnonzero(reached)[EARLY_STOP_EXCEEDANCES - 1]
+        return OrderTest(EARLY_STOP_EXCEEDANCES / (1 + float(last)), "permutation")
+    if has_tail and count < TAIL_RANKS[0] and len(null) > 10 * TAIL_RANKS[1]:
+        near, far = np.sort(null)[np.array(TAIL_RANKS) - 1]
+        if far - near > 1e-3:
+            slope = min(1.0, math.log(TAIL_RANKS[1] / TAIL_RANKS[0]) / (far - near))
+            log_p = math.log(TAIL_RANKS[0] / len(null)) + slope * (first - near)
+            least = max(rarest, math.log(SMALLEST_OF_TAIL))
+            return OrderTest(math.exp(max(log_p, least)), "tail")
+    return OrderTest((1 + count) / (1 + len(null)), "permutation")
+
+
+def _reached(null: Floats, first: float) -> np.ndarray:
+    """Return which scores are at most that of the data."""
+    return null <= first * (1 - 1e-6)  # for rounding and interpolation
+
+
+def orders_at(rows: int, seed: Sequence[int], place: int) -> Integers:
+    """Return random orders ``(m, rows)``, others at each place; all of them, if they are few."""
+    if rows <= COUNTED_ROWS:
+        return np.array([*itertools.permutations(range(rows))])
+    most = max(1, min(DRAWS_AT_ONCE, RANKS_AT_ONCE // rows))
+    generator = np.random.default_rng([*seed, place])
+    plain = np.broadcast_to(np.arange(rows), (min(FIRST_DRAWS << place, most), rows))
+    return generator.permuted(plain, axis=1)
+
+
+@functools.lru_cache(maxsize=64)
+def scores_of_untied(rows: int, seed: tuple[int, ...], place: int) -> Floats:
+    """Return the combined p-values, as logarithms, of untied ranks in orders of few rows."""
+    f = untied(rows, function_count(rows))[:, ::2]
+    orders = orders_at(rows, seed, place)
+    return combined_pvalues(cross_moments(f, f[:, orders]), rows).log_p
