@@ -43,9 +43,9 @@ MAX_PARAMETERS = 8
 BUDGETS = {
     "core": 6_660,
     "measures": 3_740,
-    "inference": 4_400,
+    "inference": 4_482,
     "tables": 6_660,
-    "scanning": 8_731,
+    "scanning": 8_999,
     "cli": 1_400,
     "fairness": 5_334,
     "datasets": 200,

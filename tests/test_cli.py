@@ -214,9 +214,8 @@ def test_missing_values_are_a_level_on_request(folder: Path, command: Command) -
     assert "(missing)" in said.partition("f of zone:")[2]
     said = command("scan", "t.csv").out
     assert "zone is missing in 95 of 300 rows, and where it is depends on size (HGR 0.9" in said
-    assert (
-        "zone '(missing)' (95 rows)" in command("scan", "t.csv", "--missing-level", "--force").out
-    )
+    said = command("scan", "t.csv", "--missing-level", "--force").out
+    assert re.search(r"zone and size +0.994 .* 300", said)
 
 
 def test_many_levels_are_pooled_and_not_all_printed(

@@ -20,7 +20,6 @@ from hgr_jax.cli.main import main
 from hgr_jax.core.host.ranks import BLOCKS, RankedColumn
 from hgr_jax.inference.dependent_rows import (
     RowDesign,
-    SeriesFunctions,
     block_sums,
     entries_of,
     normal_scores,
@@ -115,8 +114,9 @@ def test_size_and_power_of_shifts() -> None:
     rng = np.random.default_rng(5)
     rows, count = 500, 45
     for phi in (0.9, 0.5):
+        design = RowDesign.of(rows, True)
         sides = [
-            [SeriesFunctions.of(functions(x)) for x in autoregressions(rng, rows, phi, count).T]
+            [design.transformed(functions(x)) for x in autoregressions(rng, rows, phi, count).T]
             for _ in range(2)
         ]
         p = np.array([shift_test(a, b).pvalue for a, b in itertools.product(*sides)])
@@ -180,6 +180,41 @@ def test_orders_within_groups_are_all_of_them(ordered: bool) -> None:
     assert found.pvalue == pytest.approx(expected, abs=0.02)
     assert found.source == ("shifts" if ordered else "within")
     assert found.smallest_pvalue == pytest.approx(1 / len(listed) if ordered else 1e-4)
+
+
+def panel(rng: np.random.Generator, times: int, sites: int) -> tuple[np.ndarray, ...]:
+    """Series of sites that share one slow series, another one for each variable."""
+    time, site = np.repeat(np.arange(times), sites), np.tile(np.arange(sites), times)
+    slow = autoregressions(rng, times, 0.9, 2)
+    own = rng.normal(size=(2, sites))[:, site] + rng.normal(size=(2, len(site)))
+    x, y = slow.T[:, time] + own
+    return time, site, x, y
+
+
+@pytest.mark.parametrize(("times", "sites", "source"), [(90, 6, "shifts"), (10, 30, "exchanges")])
+@pytest.mark.parametrize("missing", [False, True])
+def test_sites_that_share_slow_series(times: int, sites: int, source: str, missing: bool) -> None:
+    rng = np.random.default_rng(times + missing)
+    pvalues = []
+    for _ in range(60):
+        time, site, x, y = panel(rng, times, sites)
+        kept = rng.permutation(len(x))[: int(len(x) * (0.9 if missing else 1))]
+        x, y, time, site = x[kept], y[kept], time[kept], site[kept]
+        found = independence_test(x, y, order=time, groups=site, permutations=199)
+        assert found.source in (source, "tail")
+        pvalues.append(found.pvalue)
+    assert np.mean(np.array(pvalues) <= 0.05) <= 0.13
+    assert np.mean(np.array(pvalues) <= 0.5) >= (0.15 if missing else 0.3)
+    strong = independence_test(x, y + 2 * (x - x.mean()) ** 2, order=time, groups=site)
+    assert strong.pvalue <= 0.02
+    names = np.array(["a", "b"])[(y > np.median(y)) * 1]
+    table = {"x": x, "y": y, "name": names, "time": time, "site": site}
+    scanned = hgr_jax.scan(table, order="time", groups="site")
+    for b, other in (("y", y), ("name", names)):
+        alone = independence_test(x, other, order=time, groups=site)
+        assert scanned["x", b].pvalue == pytest.approx(alone.pvalue)
+    law = {"shifts": "all groups of site together", "exchanges": "by exchanges of whole groups"}
+    assert law[source] in scanned.settings["law"]
 
 
 def test_lags_within_groups() -> None:
@@ -353,14 +388,17 @@ def test_a_scan_of_groups() -> None:
 
 
 def naive_missing(f: np.ndarray, g: np.ndarray) -> np.ndarray:
-    """Covariances under each roll on the rows that both have, times the root of their number."""
-    rows, moments = f.shape[1], []
+    """Covariances under each roll on the rows that both have, times the root of their number, which
+    counts up to its median.
+    """
+    rows, moments, counts = f.shape[1], [], []
     for lag in range(rows):
         moved = np.roll(g, -lag, axis=1)
         both = ~np.isnan(f[0]) & ~np.isnan(moved[0])
         x, y = (z[:, both] - z[:, both].mean(axis=1, keepdims=True) for z in (f, moved))
-        moments.append(x @ y.T / both.sum() * np.sqrt(both.sum() / rows))
-    return np.stack(moments, axis=-1)
+        moments.append(x @ y.T / both.sum())
+        counts.append(both.sum())
+    return np.stack(moments, axis=-1) * np.sqrt(np.minimum(counts, np.median(counts)) / rows)
 
 
 def test_missing_values() -> None:
@@ -375,7 +413,8 @@ def test_missing_values() -> None:
         whole[: len(f), ~np.isnan(z)] = f
         sides.append(whole[: len(f)])
     moments = naive_missing(*sides)
-    a, b = (SeriesFunctions.of(f[:, ~np.isnan(f[0])], ~np.isnan(f[0])) for f in sides)
+    design = RowDesign.of(90, True)
+    a, b = (design.transformed(f[:, ~np.isnan(f[0])], ~np.isnan(f[0])) for f in sides)
     entries = entries_of(len(sides[0]), len(sides[1]))
     np.testing.assert_allclose(
         a.moments_of_shifts(b, entries), moments[entries.left, entries.right], atol=1e-12

@@ -112,10 +112,12 @@ def test_near_copies_count_as_one() -> None:
         "code": np.array([7.0, 3.0, 9.0, 5.0])[colour],
     }
     found = scan(table).findings()
-    assert found.copies == (("size_cm", "size_in", "minus"), ("colour", "code"))
+    assert found.copies == (("colour", "code"),)
+    assert found.near_copies == (("size_cm", "size_in", "minus"),)
     assert {"size_cm", "weight"} in pairs(found.strongest)
     assert finding(found, "size_cm", "weight").remark == ""
-    assert "same ranks: size_cm, size_in, minus" in repr(found)
+    assert "0.9995 or more): size_cm, size_in, minus" in repr(found)
+    assert "same ranks: colour, code" in repr(found)
     assert not any({"size_in", "minus"} & pair for pair in pairs(found))
     assert pairs(found.not_monotone)[0] == {"size_cm", "effect"}
 
@@ -246,7 +248,8 @@ def test_few_shared_rows() -> None:
     assert {"x", "y"} not in pairs(found.findings())
     assert found.findings().few_rows == 2  # y has no more rows with z
     assert "not listed: 2 pairs of columns that share few rows" in repr(found.findings())
-    assert {"x", "y"} in pairs(found.findings(min_rows=10)) or found.findings(min_rows=10).copies
+    few = found.findings(min_rows=10)
+    assert {"x", "y"} in pairs(few) or few.near_copies
     last = [{p.a, p.b} for p in found.top(by="correlation")][-2:]
     assert {"x", "y"} in last  # though its value is the largest
     # Of a table that is short, pairs with half of its rows are listed.
@@ -274,28 +277,44 @@ def test_columns_made_of_others() -> None:
     assert total.startswith(("total = men + women", "total = women + men"))
     assert said[frozenset({"total", "women"})].startswith("total = ")
     assert said[frozenset({"city", "land"})].startswith("each city has one land")
-    size = np.linspace(0, 1, 200) ** 2 + men / 9e4
+
+
+def test_columns_that_number_the_rows_make_no_finding() -> None:
+    rng = np.random.default_rng(10)
+    size = np.linspace(0, 1, 200) ** 2 + rng.lognormal(8, 0.5, 200) / 9e4
+    weight = size + rng.normal(size=200) / 4
     numbers = 100 + 2.0 * np.arange(200)
-    for name, explains in (("id", True), ("customerId", True), ("order_no", True), ("dose", False)):
-        numbered = scan({name: numbers, "size": size}).findings()
-        of = finding(numbered, name, "size")
-        assert f"{name} numbers the rows: an identifier?" in of.remark
-        assert of.explained == explains
+    for name in ("id", "customerId", "order_no", "rownames", "Unnamed: 0", "#", "PID"):
+        for values in (numbers, rng.permutation(numbers)):
+            found = scan({name: values, "size": size, "weight": weight}).findings()
+            assert not any(name in pair for pair in pairs((*found, *found.explained)))
+            assert f"{name} numbers the rows: its pairs are not listed" in found.remarks
+    for name in ("dose", "paid"):  # it is in order, but its name is that of a variable
+        found = scan({name: numbers, "size": size}).findings()
+        assert "just rises or falls" in finding(found, name, "size").remark
+        assert not finding(found, name, "size").explained
+    # Not numbered: values that repeat, and amounts.
+    amounts = np.sort(rng.lognormal(8, 2, 200).round())[rng.permutation(200)]
+    assert scan({"no": amounts, "size": size}).findings().remarks == ()
 
 
-def test_few_values_and_one_level() -> None:
+def test_indicators_make_no_finding() -> None:
     rng = np.random.default_rng(11)
     level = rng.integers(0, 5, 400)
-    table = {
-        "kind": np.array(list("abcde"))[level],
-        "size": 5.0 * (level == 2) + rng.normal(size=400),
-        "flag": (level == 2) * 1.0,
-    }
-    found = scan(table).findings()
-    rows = int((level == 2).sum())
-    assert f"kind 'c' ({rows} rows) against all others" in finding(found, "kind", "size").remark
-    assert "flag has 2 values" in finding(found, "size", "flag").remark
-    assert not any(of.explained for of in found)
+    table = {f"is_{name}": (level == i) * 1.0 for i, name in enumerate("abcde")}
+    table |= {"kind": np.array(list("abcde"))[level], "band": level // 2 * 1.0}
+    table["size"] = 5.0 * (level == 2) + rng.normal(size=400)
+    found = scan(table).findings(10)
+    said = " ".join(found.remarks)  # the last level is a value of both
+    assert "is_a, is_b, is_c, is_d say where kind has one value" in said
+    assert "is_e say where band has one value" in said
+    of_size = [pair for pair in pairs((*found, *found.explained)) if "size" in pair]
+    assert len(of_size) == 2  # with the kind, or an indicator of it, and with the band
+    # Of codes as of text, and of a step that is no indicator there is a finding.
+    year = rng.integers(2001, 2009, 400) * 1.0
+    late = {"late": (year > 2004) * 1.0, "first": (year == 2001) * 1.0}
+    found = scan({"year": year, **late}).findings()
+    assert pairs(found) == [{"year", "late"}]
 
 
 @pytest.mark.parametrize("dtype", [np.float32, np.float64])
@@ -449,6 +468,85 @@ def test_steps_are_monotone() -> None:
     assert pairs(found.not_monotone)[0] == {"age", "wave"}
     assert not any({"age", "band"} == pair for pair in pairs(found.not_monotone))
     assert not any({"age", "adult"} == pair for pair in pairs(found.not_monotone))
+
+
+def test_a_part_that_goes_with_the_rest_of_a_total_is_related() -> None:
+    rng = np.random.default_rng(23)
+    mood, noise = rng.normal(size=300), rng.normal(size=(3, 300))
+    items = np.clip(np.rint(3 + mood + noise), 1, 5)
+    table = {f"q{i}": item for i, item in enumerate(items)} | {"score": items.sum(axis=0)}
+    found = scan(table).findings(10)
+    for item in ("q0", "q1", "q2"):
+        of = finding(found, item, "score")
+        assert not of.explained
+        assert f"without {item} too: p = " in of.remark
+
+
+def test_sets_of_codes_are_told_from_answers() -> None:
+    rng = np.random.default_rng(24)
+    silent = rng.random(500) < 0.12
+    for codes, high in (((97, 98, 99), 7), ((-9, -8, -7), 7), ((7, 8, 9), 5)):
+        share = 0.3 if high == 5 else 1  # codes next to the answers are told by their frequencies
+        answers = rng.integers(1, high + 1, (2, 500)) * 1.0
+        chosen = silent & (rng.random(500) < share)
+        answers[:, chosen] = rng.choice(codes, (2, chosen.sum()))
+        found = scan({"a": answers[0], "b": answers[1]}).findings()
+        assert not any(True for _ in found)
+        assert " ".join(f"--na {code}" for code in sorted(codes)) in " ".join(found.remarks)
+    scale = rng.integers(1, 10, 500) * 1.0
+    assert scan({"a": scale, "b": rng.normal(size=500)}).findings().remarks == ()
+
+
+def test_a_panel() -> None:
+    rng = np.random.default_rng(25)
+    time, unit = np.repeat(np.arange(60), 8), np.tile(np.arange(8), 60)
+    slow = [autoregression(rng, 60, 0.95)[time] for _ in range(2)]
+    table = pd.DataFrame(
+        {
+            "month": pd.date_range("2001-01-01", periods=60, freq="MS")[time],
+            "site": np.array(list("abcdefgh"))[unit],
+            "moisture": slow[0] + 0.5 * rng.normal(size=480),
+            "turbidity": slow[1] + 0.5 * rng.normal(size=480),
+        }
+    )
+    table["algae"] = (table.turbidity - 1) ** 2 + rng.normal(size=480)
+    found = scan(table.sample(frac=1, random_state=0)).findings()
+    of = finding(found, "moisture", "turbidity")
+    assert of.explained
+    assert "by shifts in time" in of.remark
+    assert "--order month --groups site" in " ".join(found.remarks)
+    both = scan(table, order="month", groups="site")
+    assert both["moisture", "turbidity"].pvalue > 0.05 > both["turbidity", "algae"].pvalue
+    # Codes that number the units make no finding; few times, and many units, are exchanged.
+    years = pd.DataFrame(
+        {"year": np.tile(np.arange(2001, 2009), 60), "worker": np.repeat(np.arange(60), 8)}
+    )
+    years["hours"], years["pay"] = (
+        rng.normal(size=(2, 60))[:, years.worker] + rng.normal(size=(2, 480)) / 4
+    )
+    years["bonus"] = years.pay**2 + rng.normal(size=480) / 4
+    found = scan(years).findings()
+    assert not any("worker" in pair for pair in pairs((*found, *found.explained)))
+    assert not finding(found, "pay", "bonus").explained
+    assert all({"hours", "pay"} != pair for pair in pairs(found))
+
+
+def test_a_season_is_a_finding() -> None:
+    rng = np.random.default_rng(26)
+    month = np.tile(np.arange(1.0, 13), 30)
+    warmth = 3 * np.sin(month / 2) + autoregression(rng, 360, 0.9)
+    found = scan({"month": month, "warmth": warmth}).findings()
+    of = finding(found, "month", "warmth")
+    assert "month repeats every 12 rows" in of.remark
+    assert not of.explained
+
+
+def test_rows_that_lack_the_same_values_are_no_copies() -> None:
+    rng = np.random.default_rng(27)
+    table = {"year": np.tile(np.arange(6.0), 100), "x": rng.normal(size=600)}
+    table["x"][rng.random(600) < 0.4] = np.nan
+    table["y"] = np.where(np.isnan(table["x"]), np.nan, rng.normal(size=600))
+    assert not any("copies" in text for text in scan(table).findings().remarks)
 
 
 def test_totals_are_exact() -> None:

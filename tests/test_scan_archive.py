@@ -52,7 +52,7 @@ def changed(value: float, place: Any = 0) -> Callable[[np.ndarray], np.ndarray]:
         ("n_obs", changed(-1), "n_obs has -1, outside"),
         ("degrees", changed(-1), "degrees has -1, outside"),
         ("degrees", lambda degrees: degrees[..., 0], "degrees has "),
-        ("source", changed(9), "source has 9, outside of 0 to 8"),
+        ("source", changed(10), "source has 10, outside of 0 to 9"),
         ("pairs", changed(3, (0, 0)), "pairs has 3, outside of 0 to 2"),
         ("pairs", changed(-1, (0, 0)), "pairs has -1, outside"),
         ("pairs", changed(1, (0, 0)), "pairs has a column with itself"),

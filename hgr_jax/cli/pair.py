@@ -18,8 +18,8 @@ from hgr_jax.inference.hgr_fits import HGRFit
 from hgr_jax.measures import sk_fit
 from hgr_jax.plotting import plot_fit
 from hgr_jax.scanning.api import scan
-from hgr_jax.scanning.findings import law_in_words
-from hgr_jax.scanning.remarks import ExaminedPair, RemarkFinder
+from hgr_jax.scanning.facts import TableFacts
+from hgr_jax.scanning.remarks import MAX_PVALUE, ExaminedPair, RemarkFinder
 from hgr_jax.scanning.request import Categories
 from hgr_jax.scanning.result import Scan
 from hgr_jax.tables.columns import Frame
@@ -30,9 +30,6 @@ from hgr_jax.tables.reading import Reading
 
 LEVELS_LISTED = 100
 """Largest number of levels of a category that are printed."""
-
-MAX_PVALUE = 0.05
-"""Largest p-value of a pair on which remarks are printed."""
 
 MEANS_LISTED = 10
 """Largest number of conditional means that are printed."""
@@ -81,7 +78,7 @@ def report_pair(
         degree = max(options.h or 5, options.k or 5)
         single = sk_fit(a, b, degree)
         _print_measure(f"HGR-SK({degree})", float(single.correlation), single.explains)
-    law = f" given {given}" if given else f", {law_in_words(result.settings)}"
+    law = f" given {given}" if given else f", {result.settings['law']}"
     print(f"{'p-value':<12} {pvalue_as_text(pair.pvalue)}   of independence{law}")
     for name, value in (("|Spearman|", pair.spearman), ("|Pearson|", pair.pearson)):
         if not np.isnan(value):
@@ -145,7 +142,11 @@ def _print_remarks(result: Scan, names: tuple[str, str]) -> None:
             f"most influential row: {influence.row}, {influence.share:.0%} of the correlation;"
             f" {influence.value_without:.3f} without it"
         )
-    found = RemarkFinder(result).remarks(examined) if pair.pvalue <= MAX_PVALUE else []
+    found = (
+        RemarkFinder(result, TableFacts(result)).remarks(examined)
+        if pair.pvalue <= MAX_PVALUE
+        else []
+    )
     for remark in found:
         print(f"remark: {printable(remark.text)}" + (" (explains it)" if remark.explains else ""))
     if not result.settings["given"]:

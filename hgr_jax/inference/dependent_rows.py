@@ -4,8 +4,11 @@ A law of independent rows is that of all orders of the rows of one variable.  Wh
 fewer orders are as likely as the given one under independence; a `RowDesign` says which:
 
 * of a series, its n circular shifts, all computed by FFT (`shift_test`);
-* of rows in groups, the orders within each group, or, of series in groups, the shifts of each
-  (`order_tests`); draws of these.
+* of rows in groups, the orders within each group, or, of series in groups that share no times, the
+  shifts of each (`order_tests`); draws of these;
+* of a panel, S series at the same T times, what leaves the rows of one time together, as all series
+  may share what is slow: the T shifts of all series at once, or, if S > T, exchanges of whole
+  series.
 
 With v_ij(r) the mean product of the functions f_i of one variable and g_j of the other in the order
 r, z_ij(r) = v_ij(r) / rms of v_ij, and B blocks of (h, k) functions, the statistic is
@@ -37,6 +40,9 @@ from hgr_jax._checks import as_groups, as_order
 from hgr_jax.core.host.linalg import residuals, top_singular_values
 from hgr_jax.core.host.ranks import BLOCKS, effective_shares, ranks
 from hgr_jax.core.ranks import OF_BOTH
+
+ROWS_PER_TIME = 2
+"""Smallest number of rows at each time, on average, of a panel."""
 
 FIRST_DRAWS, STOP_SHARE = 199, 0.2
 """Number of random orders after which a pair stops, if this share of them reaches its statistic."""
@@ -85,11 +91,16 @@ class RowDesign:
       rows: ``(n,)``, positions of the rows, sorted by group and then by their order.
       sizes: ``(G,)``, numbers of rows of the groups; of one series, n.
       ordered: whether the groups are series, which are shifted; otherwise rows are permuted.
+      cells: of a panel, ``(n,)``, the place of each row in a grid ``(S, T)`` of series and times,
+        flat; None of other rows.
+      shape: of the grid.
     """
 
     rows: Integers
     sizes: Integers
     ordered: bool
+    cells: Integers | None = None
+    shape: tuple[int, int] = (0, 0)
 
     @classmethod
     def of(cls, rows: int, order: Any = None, groups: Any = None) -> RowDesign:
@@ -112,12 +123,31 @@ class RowDesign:
                     " the same value"
                     + (" and group." if groups is not None else ": name the series, groups=.")
                 )
-        return cls(positions, np.bincount(codes), order is not None)
+        sizes, times = np.bincount(codes), 1 + int(place.max())
+        if order is None or len(sizes) == 1 or ROWS_PER_TIME * times > rows:
+            return cls(positions, sizes, order is not None)
+        cells = codes[positions] * times + place[positions]
+        return cls(positions, sizes, True, cells, (len(sizes), times))
 
     @property
-    def is_series(self) -> bool:
-        """Whether all rows are one series."""
-        return self.ordered and len(self.sizes) == 1
+    def is_shifted(self) -> bool:
+        """Whether all circular shifts, of one series or of a panel, are its orders."""
+        series, times = self.shape
+        return self.ordered and (
+            len(self.sizes) == 1 or (self.cells is not None and series <= times)
+        )
+
+    @property
+    def source(self) -> str:
+        """What the orders are, in a word."""
+        if not self.ordered:
+            return "within"
+        return "shifts" if self.is_shifted or self.cells is None else "exchanges"
+
+    @property
+    def times(self) -> int:
+        """The number of shifts: of rows of one series, or of times of a panel."""
+        return len(self.rows) if self.cells is None else self.shape[1]
 
     @property
     def starts(self) -> Integers:
@@ -128,17 +158,25 @@ class RowDesign:
         """Return the design of the rows that are ``present (n,)``, of the same positions."""
         kept = present[self.rows]
         sizes = np.add.reduceat(kept.astype(np.intp), self.starts)
-        return dataclasses.replace(self, rows=self.rows[kept], sizes=sizes[sizes > 0])
+        cells = None if self.cells is None else self.cells[kept]
+        return dataclasses.replace(self, rows=self.rows[kept], sizes=sizes[sizes > 0], cells=cells)
 
     def smallest_pvalue(self, draws: int) -> float:
         """Return the smallest p-value by so many draws of the orders; all shifts of one series."""
-        if self.is_series:
-            return 1 / len(self.rows)
+        if self.is_shifted:
+            return 1 / self.times
         logs = np.log(self.sizes) if self.ordered else special.gammaln(self.sizes + 1.0)
+        if self.cells is not None:
+            logs = special.gammaln(self.shape[0] + 1.0)
         return max(1 / (1 + draws), math.exp(-float(logs.sum())))
 
     def drawn(self, generator: np.random.Generator, count: int) -> Integers:
-        """Draw orders ``(count, n)`` of the sorted rows."""
+        """Draw orders ``(count, n)`` of the sorted rows; of a panel, of its cells."""
+        if self.cells is not None:
+            series, times = self.shape
+            plain = np.broadcast_to(np.arange(series), (count, series))
+            cells = generator.permuted(plain, axis=1)[..., None] * times + np.arange(times)
+            return np.asarray(cells.reshape(count, -1))
         starts = np.repeat(self.starts, self.sizes)
         if self.ordered:
             shifts = generator.integers(0, self.sizes, (count, len(self.sizes)))
@@ -149,6 +187,11 @@ class RowDesign:
 
     def shifted(self, shifts: Any) -> Integers:
         """Return the sorted rows, each so many rows later in its group, in a circle."""
+        if self.cells is not None:
+            series, times = self.shape
+            return np.add.outer(
+                np.arange(series) * times, (np.arange(times) + shifts) % times
+            ).ravel()
         starts, sizes = (np.repeat(each, self.sizes) for each in (self.starts, self.sizes))
         return np.asarray((np.arange(len(starts)) - starts + shifts) % sizes + starts)
 
@@ -205,6 +248,36 @@ class RowDesign:
         means = np.add.reduceat(functions, self.starts, axis=1) / self.sizes
         centred = functions - np.repeat(means, self.sizes, axis=1)
         return residuals(centred, np.zeros((0, len(self.rows))), None)
+
+    def in_cells(self, functions: Floats) -> Floats:
+        """Return functions of the sorted rows in the cells of a panel, 0 where there is no row."""
+        if self.cells is None:
+            return functions
+        whole = np.zeros((len(functions), math.prod(self.shape)), functions.dtype)
+        whole[:, self.cells] = functions
+        return whole
+
+    def transformed(
+        self,
+        functions: Floats,
+        present: NDArray[np.bool_] | None = None,
+        *,
+        of_levels: bool = False,
+    ) -> SeriesFunctions:
+        """Return functions ``(d, m)`` of those sorted rows that are ``present (n,)`` as series.
+
+        Those of a panel lose the means of each series.
+        """
+        kept = slice(None) if present is None else present
+        if self.cells is None:
+            shape, cells = (1, len(self.rows)), np.arange(len(self.rows))[kept]
+        else:
+            whole = np.ones(len(self.rows), bool) if present is None else present
+            there = np.empty(len(self.rows), bool)
+            there[self.rows] = whole
+            shape, cells = self.shape, self.cells[kept]
+            functions = self.restricted(there).within(functions)
+        return SeriesFunctions.of(functions, cells, shape, of_levels=of_levels)
 
 
 class BlockEntries(NamedTuple):
@@ -289,67 +362,76 @@ class DesignTest(NamedTuple):
 
 @dataclasses.dataclass(frozen=True)
 class SeriesFunctions:
-    """Orthonormal functions of a variable in the order of a series, and their transforms.
+    """Orthonormal functions of a variable in the order of S series of T times, and transforms.
 
     Attributes:
       shares: ``(d,)``, as of `effective_shares`.
-      rows: number of rows n.
-      transforms: ``(d, m)``, discrete Fourier transforms of the functions, 0 where missing.
-      presence: ``(m,)``, transform of the mask of the rows where the variable is present; None if
-        it is in all rows.
+      shape: S and T; 1 and the number of rows of one series.
+      transforms: ``(d, S, m)``, discrete Fourier transforms of the functions, 0 where missing.
+      presence: ``(S, m)``, transform of the mask of the cells where the variable is present; None
+        if it is in all.
       of_levels: whether they are functions of a category.
     """
 
     shares: Floats
-    rows: int
+    shape: tuple[int, int]
     transforms: NDArray[np.complexfloating]
     presence: NDArray[np.complexfloating] | None = None
     of_levels: bool = False
 
     @classmethod
     def of(
-        cls, functions: Floats, present: NDArray[np.bool_] | None = None, *, of_levels: bool = False
+        cls, functions: Floats, cells: Integers, shape: tuple[int, int], *, of_levels: bool = False
     ) -> SeriesFunctions:
-        """Transform functions ``(d, n)``, or ``(d, m)`` of the m rows that are present."""
-        if present is None or present.all():
-            transforms = fft.rfft(functions, axis=1)
-            shape = effective_shares(functions), functions.shape[1]
-            return cls(*shape, transforms, None, of_levels)
-        whole = np.zeros((len(functions), len(present)))
-        whole[:, present] = functions
-        presence = fft.rfft(present.astype(np.float64))
-        transforms = fft.rfft(whole, axis=1)
-        return cls(effective_shares(functions), len(present), transforms, presence, of_levels)
+        """Transform functions ``(d, m)`` of the rows in some ``cells (m,)`` of the series."""
+        whole, mask = np.zeros((len(functions), math.prod(shape))), np.zeros(math.prod(shape))
+        whole[:, cells], mask[cells] = functions, 1
+        transforms = fft.rfft(whole.reshape(-1, *shape), axis=-1)
+        presence = None if mask.all() else fft.rfft(mask.reshape(shape), axis=-1)
+        return cls(effective_shares(functions), shape, transforms, presence, of_levels)
 
     def moments_of_shifts(self, other: SeriesFunctions, entries: BlockEntries) -> Floats:
-        """Return moments ``(E, n)``: at r, of these functions and the others' r rows later.
+        """Return moments ``(E, T)``: at r, of these functions and the others' r times later.
 
-        With missing values, covariances on the rows that both have, times the root of their number.
+        With missing values, covariances on the cells that both have, times `_share_weights`.
         """
+        times, cells = self.shape[1], math.prod(self.shape)
 
         def products(left: Any, right: Any) -> Floats:
-            return np.asarray(fft.irfft(np.conj(left) * right, self.rows))
+            return np.asarray(
+                fft.irfft(np.einsum("...st,...st->...t", np.conj(left), right), times)
+            )
 
         f, g = self.transforms[entries.left], other.transforms[entries.right]
         if self.presence is None and other.presence is None:
-            return products(f, g) / self.rows
-        one = np.zeros(self.transforms.shape[1], complex)
-        one[0] = self.rows
+            return products(f, g) / cells
+        one = np.zeros(self.transforms.shape[1:], complex)
+        one[:, 0] = times
         here, there = (one if each.presence is None else each.presence for each in (self, other))
         count = np.maximum(np.rint(products(here, there)), 1)
         means_f, means_g = products(f, there) / count, products(here, g) / count
-        return (products(f, g) / count - means_f * means_g) * np.sqrt(count / self.rows)
+        return (products(f, g) / count - means_f * means_g) * _share_weights(count, cells)
+
+
+def _share_weights(count: Floats, cells: int) -> Floats:
+    """Return the roots of the shares of the cells that count, none above the typical one.
+
+    The rows as they are may lack the same cells on both sides: more cells count than in any other
+    order, and what is slow in both would say more there.
+    """
+    return np.sqrt(np.minimum(count, np.median(count)) / cells)
 
 
 def shift_test(a: SeriesFunctions, b: SeriesFunctions, lags: Sequence[int] = (0,)) -> DesignTest:
     """Test two series by all circular shifts of one, for the largest statistic over ``lags``."""
+    times = a.shape[1]
     entries = entries_of(len(a.shares), len(b.shares), levels=(a.of_levels, b.of_levels))
     if not entries.blocks:
-        return DesignTest(1.0, 1 / a.rows, 0, (0, 0), 0.0, 0.0)
-    sums, kept, largest_square = np.zeros((len(entries.blocks), a.rows)), [], 0.0
+        return DesignTest(1.0, 1 / times, 0, (0, 0), 0.0, 0.0)
+    sums, kept, largest_square = np.zeros((len(entries.blocks), times)), [], 0.0
     # Moments of the lags, and of some other shifts for their mean, are kept.
-    shifts = np.r_[np.array(lags) % a.rows, : a.rows : max(1, a.rows // MAX_NULL_ORDERS)]
-    for part in entries.parts(max(1, SHIFTS_AT_ONCE // a.rows)):
+    shifts = np.r_[np.array(lags) % times, : times : max(1, times // MAX_NULL_ORDERS)]
+    for part in entries.parts(max(1, SHIFTS_AT_ONCE // math.prod(a.shape))):
         moments = a.moments_of_shifts(b, part)
         sums += block_sums(moments, part.inside)
         largest_square = max(largest_square, float(np.max(np.mean(moments**2, axis=1))))
@@ -363,7 +445,7 @@ def shift_test(a: SeriesFunctions, b: SeriesFunctions, lags: Sequence[int] = (0,
     best = int(np.argmax(scores[:, lag]))
     values = _top_values(moments, entries, best)
     value, mean = float(values[place]), float(values[len(lags) :].mean())
-    smallest, pvalue = len(lags) / a.rows, float(np.mean(reached))
+    smallest, pvalue = len(lags) / times, float(np.mean(reached))
     if pvalue <= smallest and _is_normal(largest_square, a.shares, b.shares):
         pvalue = min(pvalue, _tail(largest[0], len(entries.blocks) * len(lags)))
     return DesignTest(pvalue, smallest, lag, entries.blocks[best], value, mean)
@@ -382,7 +464,7 @@ def order_tests(
     """Test several variables against one, by random orders of the rows of that one.
 
     Args:
-      others, moved: functions ``(d, n)`` of each variable, by `RowDesign.within`.
+      others, moved: functions ``(d, n)`` of each variable, by `RowDesign.within` and `in_cells`.
       design: of the rows.
       draws: largest number of random orders.
       generator: of these.
@@ -398,8 +480,10 @@ def order_tests(
     shares = [effective_shares(f) for f in others]
     active = [place for place, each in enumerate(entries) if each.blocks]
     moments: dict[int, list[Floats]] = {place: [] for place in active}
+    present = moved.any(axis=0).astype(np.float64)  # cells of a panel without a row are 0
+    counts: list[Floats] = []
     done = 0
-    at_once = max(1, RANKS_AT_ONCE // (len(design.rows) * len(lags)))
+    at_once = max(1, RANKS_AT_ONCE // (moved.shape[1] * len(lags)))
     for stop in sorted({min(FIRST_DRAWS, draws), draws}):
         while done < stop and active:
             orders = design.drawn(generator, min(at_once, stop - done))
@@ -409,10 +493,14 @@ def order_tests(
             if design.ordered:
                 orders = np.stack([design.shifted(lag)[orders] for lag in lags], axis=1)
                 orders = orders.reshape(-1, orders.shape[-1])
+            counts.append(present[orders] @ present)
             for place, part in _moments_in_orders(others, moved, entries, active, orders):
                 moments[place].append(part)
         for place in list(active):
             all_moments = np.concatenate(moments[place], axis=1)
+            if not present.all():
+                counted = np.concatenate(counts)
+                all_moments *= _share_weights(counted, len(present)) * len(present) / counted
             scores = normal_scores(block_sums(all_moments, entries[place].inside))
             one = statistics_of(scores).reshape(-1, len(lags))
             largest = one.max(axis=1)

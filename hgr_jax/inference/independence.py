@@ -48,7 +48,6 @@ from hgr_jax.inference.dependent_rows import (
     SMALLEST_OF_TAIL,
     TOO_SLOW,
     RowDesign,
-    SeriesFunctions,
     order_tests,
     shift_test,
 )
@@ -110,8 +109,9 @@ class IndependenceTest:
         to the largest of them, and no smaller than 1e-8; "residuals", given other variables, no
         smaller than 1e-8;
         "explained", 1 where a or b is a function of the given variables, so that nothing but
-        rounding is left to test; "shifts", circular shifts of series; "within", orders of the rows
-        within groups; "between", the test of one row for each group.
+        rounding is left to test; "shifts", circular shifts of series; "exchanges" of whole
+        series of a panel; "within", orders of the rows within groups; "between", the test of one
+        row for each group.
       degrees: numbers of functions of a and of b, in the block with the smallest p-value; given
         other variables, the places of the two functions whose residuals are most correlated.
       null_mean: mean of ``statistic`` at these degrees, where the variables are independent.
@@ -186,8 +186,10 @@ def independence_test(
     continues it.  One of the series must be stationary: of random walks and trends, test the
     differences.  With ``groups``, rows of one group are alike.  Where a and b vary within groups,
     the functions lose their group means, and b is permuted within each group (with ``order``,
-    shifted in each).  Where a or b is constant in each group, each group is a row, with the mean
-    of the ranks of the other variable.
+    shifted in each).  Groups that have rows at the same places of the order, 2 at each on average,
+    are a panel: as they may share what is slow, all are shifted together, or, where there are more
+    groups than places, whole groups are exchanged.  Where a or b is constant in each group, each
+    group is a row, with the mean of the ranks of the other variable.
 
     Args:
       a, b: real arrays ``(n,)``, dates, text or categorical series (levels in fewer than 5 rows,
@@ -473,20 +475,20 @@ def _test_of_design(
         for values, of in zip(columns, is_level, strict=True)
     )
     slow = [not of and design.is_slow(x) for x, of in zip(columns, is_level, strict=True)]
-    if design.ordered and all(slow):
+    if design.source == "shifts" and all(slow):
         warnings.warn(f"a and b are {TOO_SLOW}.", UserWarning, stacklevel=3)
-    if design.is_series:
-        a, b = (
-            SeriesFunctions.of(side, of_levels=of)
+    if design.is_shifted:
+        series = (
+            design.transformed(side, of_levels=of)
             for side, of in zip((f, g), is_level, strict=True)
         )
-        test = shift_test(a, b, lags)
+        test = shift_test(*series, lags)
     else:
-        f, g = map(design.within, (f, g))
+        f, g = (design.in_cells(design.within(side)) for side in (f, g))
         (test,) = order_tests(
             [f], g, design, draws=draws, generator=generator, lags=lags, levels=[is_level]
         )
-    source = "tail" if test.is_tail else "shifts" if design.ordered else "within"
+    source = "tail" if test.is_tail else design.source
     return IndependenceTest(
         test.value, test.pvalue, source, test.degrees, test.null_mean, test.lag, test.smallest
     )

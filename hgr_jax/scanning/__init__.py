@@ -23,6 +23,7 @@ From a table to a `Scan`, in the order in which a scan uses them:
 * `top`: the first pairs of very many columns;
 * `result`: `Scan` and `Pair`: matrices, lists, frames, files;
 * `fits`: transformations, intervals and influential rows of one pair;
+* `facts`: what is known of the table as a whole: copies of rows, their order, a panel, marks;
 * `remarks`: what else may make a dependence: single rows, copies, the order of the rows;
 * `missing_values`: which columns lack the same rows, and on what that depends;
 * `findings`: the strongest pairs and those that are not monotone, with remarks;

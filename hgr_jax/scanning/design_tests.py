@@ -43,7 +43,7 @@ class DesignTests:
     def test(self, chosen: NDArray[np.bool_]) -> None:
         """Set the p-values of the chosen pairs."""
         places = np.flatnonzero(chosen)
-        if self.design.is_series:
+        if self.design.is_shifted:
             series: dict[int, SeriesFunctions] = {}
             bytes_of_one = 8 * MOST_FUNCTIONS * len(self.design.rows)
             for place in places:
@@ -56,30 +56,24 @@ class DesignTests:
                 test = shift_test(series[pair[0]], series[pair[1]])
                 self._set(np.array([place]), [test])
             return
-        generator = host_generator(self.options.key)
         patterns = np.sort(self.features.patterns.index[self.pairs[places]], axis=1)
         keys = patterns[:, 0] * (1 + patterns.max(initial=0)) + patterns[:, 1]
         for _, part in groups(keys):
             present = self.features.patterns.present[:, patterns[part[0]]]
-            self._test_pattern(places[part], np.asarray(present.all(axis=1)), generator)
+            self._test_pattern(places[part], np.asarray(present.all(axis=1)))
 
     def _set(self, places: Integers, tests: Sequence[DesignTest]) -> None:
-        source = "shifts" if self.design.ordered else "within"
+        source = self.design.source
         self.pvalue[places] = [test.pvalue for test in tests]
         self.source[places] = ["tail" if test.is_tail else source for test in tests]
 
-    def _test_pattern(
-        self,
-        places: Integers,
-        present: NDArray[np.bool_],
-        generator: np.random.Generator,
-    ) -> None:
+    def _test_pattern(self, places: Integers, present: NDArray[np.bool_]) -> None:
         """Test pairs of columns that share the ``present`` rows, and vary within groups."""
         design = self.design.restricted(present)
         if len(design.rows) < 2:
             return
         functions = {
-            c: design.within(self._functions(c, design.rows)).astype(self.features.x.dtype)
+            c: design.in_cells(design.within(self._functions(c, design.rows)))
             for c in np.unique(self.pairs[places]).tolist()
             if not design.is_constant(self.features.values(c))
         }
@@ -92,7 +86,7 @@ class DesignTests:
                 functions[moved],
                 design,
                 draws=self.options.draws,
-                generator=generator,
+                generator=host_generator(self.options.key),
                 levels=[(is_level(c), is_level(moved)) for c in others],
             )
             self._set(places[part], tests)
@@ -102,7 +96,7 @@ class DesignTests:
         rows = self.design.rows
         present = self.features.present(column)[rows]
         functions = self._functions(column, rows[present])
-        return SeriesFunctions.of(functions, present, of_levels=self._is_level(column))
+        return self.design.transformed(functions, present, of_levels=self._is_level(column))
 
     def _is_level(self, column: int) -> bool:
         return column >= self.features.n_numeric

@@ -13,10 +13,12 @@ import collections
 import dataclasses
 import html
 import math
+import shlex
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from hgr_jax._arrays import Floats
 from hgr_jax._checks import check_count
@@ -30,9 +32,16 @@ from hgr_jax._texts import (
 )
 from hgr_jax._threads import one_blas_thread
 from hgr_jax.core.fits import normal_quantile
+from hgr_jax.scanning.facts import TableFacts
 from hgr_jax.scanning.fits import HostPair, PairDetails
 from hgr_jax.scanning.missing_values import missing_remarks
-from hgr_jax.scanning.remarks import ExaminedPair, Remark, RemarkFinder, pvalue_of
+from hgr_jax.scanning.remarks import (
+    ExaminedPair,
+    Remark,
+    RemarkFinder,
+    listed_in_words,
+    pvalue_of,
+)
 from hgr_jax.scanning.request import SOLVED
 
 FALSE_DISCOVERY_RATE = 0.05
@@ -43,6 +52,12 @@ FINDINGS = 5
 
 MIN_ROWS = 20
 """Default of the smallest number of rows of a finding."""
+
+NEARLY = "nearly the same ranks (|Spearman| 0.9995 or more)"
+"""What is said of columns from `ALMOST_ONE` on."""
+
+MIN_HGR = 0.1
+"""Smallest HGR of a finding."""
 
 ALMOST_ONE = 0.9995
 """Smallest correlation that is shown as 1.000."""
@@ -118,7 +133,8 @@ class Findings:
       not_monotone: pairs whose HGR exceeds |Spearman| most, by at least 0.05, where |Spearman| is
         below an interval for HGR whose level allows for all pairs (Bonferroni).
       explained: pairs that would be in one of the lists, but for a remark.
-      copies: groups of columns that are copies of one another.
+      copies: groups of columns whose ranks are the same.
+      near_copies: other groups of columns with |Spearman| of 0.9995 or more.
       few_rows: number of pairs that are more than chance and share fewer than ``min_rows`` rows.
       pairs, tested, significant: numbers of pairs estimated, with a p-value, and more than chance.
       repeated: number of pairs that are not listed, as they go with a pair that is: of near copies,
@@ -132,6 +148,7 @@ class Findings:
     not_monotone: tuple[Finding, ...]
     explained: tuple[Finding, ...]
     copies: tuple[tuple[str, ...], ...]
+    near_copies: tuple[tuple[str, ...], ...]
     few_rows: int
     pairs: int
     tested: int
@@ -168,8 +185,8 @@ class Findings:
         """Why there is no finding, where there is none."""
         if self.explained:
             return "No finding: what was examined is explained"
-        if self.copies and self.significant:
-            return "No finding: only columns of the same ranks depend on each other"
+        if (self.copies or self.near_copies) and self.significant:
+            return "No finding: only copies of columns depend on each other"
         return "No finding: no pair is more than chance"
 
     def lines(self, longest_name: int = 28) -> list[str]:
@@ -177,10 +194,11 @@ class Findings:
         lines: list[str] = []
         if not any(True for _ in self):
             lines.append(self.why_none)
-        for group in self.copies[:MOST_COPIES]:
-            lines.append(f"same ranks: {first_names(group, longest_name)}")
-        if len(self.copies) > MOST_COPIES:
-            lines.append(f"... and {counted(len(self.copies) - MOST_COPIES, 'other group')}")
+        for what, groups in (("same ranks", self.copies), (NEARLY, self.near_copies)):
+            for group in groups[:MOST_COPIES]:
+                lines.append(f"{what}: {first_names(group, longest_name)}")
+            if len(groups) > MOST_COPIES:
+                lines.append(f"... and {counted(len(groups) - MOST_COPIES, 'other group')}")
         for title, findings in self.sections:
             rows = [finding_cells(finding, longest_name) for finding in findings]
             widths = [max(map(len, column)) for column in zip(FINDING_HEADERS, *rows, strict=True)]
@@ -329,6 +347,7 @@ def findings_of(scan: Any, n: int, min_rows: int) -> Findings:
     n, min_rows = check_count("n", n), check_count("min_rows", min_rows)
     maker = _Lists(scan, n, least_rows(min_rows, scan.settings["rows"]))
     strongest = maker.first(maker.hgr, maker.is_candidate)
+    copies = dict.fromkeys(g for g in maker.exact_groups.values() if len(g) > 1)
     excess = maker.rows.rank_excess
     beyond = maker.is_candidate & (excess >= MIN_EXCESS)
     not_monotone = maker.first(excess, beyond, of=maker.is_not_monotone)
@@ -336,7 +355,8 @@ def findings_of(scan: Any, n: int, min_rows: int) -> Findings:
         strongest=strongest,
         not_monotone=not_monotone,
         explained=maker.explained(),
-        copies=tuple(dict.fromkeys(g for g in maker.exact_groups.values() if len(g) > 1)),
+        copies=tuple(group for group in copies if maker.has_same_ranks(group)),
+        near_copies=tuple(group for group in copies if not maker.has_same_ranks(group)),
         few_rows=int(np.sum(maker.significant & (maker.rows.n_obs < maker.min_rows))),
         pairs=len(scan),
         tested=maker.tested,
@@ -344,22 +364,8 @@ def findings_of(scan: Any, n: int, min_rows: int) -> Findings:
         repeated=len(maker.repeated),
         skipped=grouped(scan.skipped),
         remarks=tuple(maker.remarks_on_table()),
-        law=law_in_words(scan.settings),
+        law=scan.settings["law"],
     )
-
-
-def law_in_words(settings: Mapping[str, Any]) -> str:
-    """Return what the p-values of a scan suppose of the rows, as the end of a sentence."""
-    order, groups = settings.get("order"), settings.get("groups")
-    if not order and not groups:
-        return "if rows are exchangeable"
-    of_groups = "" if groups is True else f" of {groups}"
-    if order:
-        law = "by circular shifts" + ("" if order is True else f" in the order of {order}")
-        law += f" within groups{of_groups}" if groups else ""
-    else:
-        law = f"by orders of the rows within groups{of_groups}"
-    return f"{law} (p below {settings['smallest_pvalue']:.2g}: by their normal tail)"
 
 
 def least_rows(min_rows: int, rows: int) -> float:
@@ -400,17 +406,42 @@ class _Lists:
         if totals:
             self.tested, self.discoveries = totals["tested"], totals["discoveries"]
         known = self.significant if self.tested else np.ones(len(self.hgr), bool)
-        self.is_candidate = known & (self.rows.n_obs >= min_rows)
-        self.finder = RemarkFinder(scan)
-        copies = self.finder.copies
+        self.facts = TableFacts(scan)
+        self.finder = RemarkFinder(scan, self.facts)
+        self.is_candidate = known & (self.rows.n_obs >= min_rows) & (self.hgr >= MIN_HGR)
+        self.is_candidate &= ~self._is_built()
+        copies = self.facts.copies
         rows = slice(None) if copies is None else copies.remaining
         self.groups = groups_of(scan, rows=rows)
+        for name, (source, _) in self.facts.indicators.items():
+            self.groups[name] = self.groups[source]  # a pair with either is listed once
         self.exact_groups = groups_of(scan, ALMOST_ONE, rows)
         self.examined: dict[tuple[str, str], Finding] = {}
         self.low_for_all: dict[tuple[str, str], float] = {}
         self.monotone_parts: dict[tuple[str, str], float] = {}
         self.repeated: set[int] = set()
         self.has_intervals = scan.settings["measure"] in SOLVED and not scan.settings["given"]
+
+    def _is_built(self) -> NDArray[np.bool_]:
+        """Return which pairs have a column that numbers rows, or are of indicators of a column."""
+        family = {name: source for name, (source, _) in self.facts.indicators.items()}
+        family |= {source: source for source in family.values()}
+        numbers = np.array([name in self.facts.numbering for name in self.scan.names])
+        place = {source: i for i, source in enumerate(dict.fromkeys(family.values()))}
+        families = np.array([place.get(family.get(n, ""), -1) for n in self.scan.names])
+        first, second = self.rows.pairs.T
+        same = (families[first] == families[second]) & (families[first] >= 0)
+        return np.asarray(numbers[first] | numbers[second] | same)
+
+    def has_same_ranks(self, group: Sequence[str]) -> bool:
+        """Return whether the columns of a group have the same ranks, or reversed ones."""
+        first, *others = (self.scan.values(name) for name in group)
+        codes = np.unique(first, return_inverse=True, equal_nan=True)[1]
+        for values in others:
+            same = (np.unique(x, return_inverse=True, equal_nan=True)[1] for x in (values, -values))
+            if not any(np.array_equal(codes, other) for other in same):
+                return self.scan.category(group[0]) is not None
+        return True
 
     def first(self, value: Floats, among: Any, of: Any = None) -> tuple[Finding, ...]:
         """Return the first findings by ``value`` that nothing explains, one of related pairs."""
@@ -479,7 +510,7 @@ class _Lists:
 
     def remarks_on_table(self) -> Iterable[str]:
         """Yield remarks on the table as a whole."""
-        copies = self.finder.copies
+        copies = self.facts.copies
         if copies is not None:
             yield (
                 f"{copies.count:,} of {copies.rows:,} rows are copies of other rows; p-values take"
@@ -492,22 +523,48 @@ class _Lists:
             if any(remark.kind == "order" for remark in finding.remarks)
             for name in (finding.a, finding.b)
         }
-        if ordered:
+        panel = self.facts.panel
+        if panel is not None and not self.scan.settings["order"]:
+            series, times = panel.design.shape
+            options = f"order={panel.time!r}, groups={panel.unit!r}"
+            command = shlex.join(["--order", panel.time, "--groups", panel.unit])
+            yield (
+                f"rows are a panel, {series:,} {panel.unit} by {times:,} {panel.time}; p-values"
+                f" take rows as independent: {options} ({command}) keeps the rows of one time"
+                " together"
+            )
+        elif ordered:
             names = [name for name in self.scan.names if name in ordered]
             yield (
                 f"successive rows are alike in {first_names(names, 28)}; p-values take"
                 " rows as independent: order= (--order) tests all pairs as series"
             )
-        columns: dict[float, list[str]] = {}
-        for name, marks in self.finder.marks.items():
-            for value, rows in marks.items():
-                columns.setdefault(value, []).append(f"{name} ({counted(rows, 'row')})")
-        for value, texts in columns.items():
-            yield (
-                f"{value:g} is far from all other values of {first_names(texts, 40)}: if it stands"
-                f" for a missing value, --na {value:g} says so"
+        columns: dict[tuple[float, ...], list[str]] = {}
+        for name, marks in self.facts.marks.items():
+            columns.setdefault(tuple(marks), []).append(
+                f"{name} ({counted(sum(marks.values()), 'row')})"
             )
-        yield from missing_remarks(self.scan.data, self.finder.numbers, self.finder.codes)
+        for values, texts in columns.items():
+            listed = [f"{value:g}" for value in values]
+            verb, if_so, says = "are", "they stand for missing values", "say"
+            if len(values) == 1:
+                verb, if_so, says = "is", "it stands for a missing value", "says"
+            yield (
+                f"{listed_in_words(listed)} {verb} far from all other values of"
+                f" {first_names(texts, 40)}: if {if_so},"
+                f" {' '.join(f'--na {value}' for value in listed)} {says} so"
+            )
+        for name, what in self.facts.numbering.items():
+            yield f"{name} {what}: its pairs are not listed"
+        sources: dict[str, list[str]] = {}
+        for name, (source, _) in self.facts.indicators.items():
+            sources.setdefault(source, []).append(name)
+        for source, names in sources.items():
+            yield (
+                f"{first_names(names, 28)} say where {source} has one value: pairs of these are not"
+                " listed"
+            )
+        yield from missing_remarks(self.scan.data, self.facts.numbers, self.facts.codes)
 
     def is_not_monotone(self, finding: Finding) -> bool:
         """Return whether |Spearman| is below an interval for HGR, at a level for all pairs."""

@@ -6,33 +6,38 @@ finding.
 
 * `few rows`: a single row, a handful, or the rows with one value;
 * `copies`: rows that repeat other rows;
-* `order`: rows that resemble the rows before them, as those of a series do;
+* `order`: rows that resemble the rows before them, as those of a series do, or a panel;
 * `mark`: a far, repeated value, as -200 or 999 for a missing one;
-* `construction`: a column that is computed from the other one;
-* `values`: a column of few values, or one value against all others.
+* `construction`: a column that is computed from the other one, or numbers the rows.
+
+A pair that may be made by the order of the rows, or as a part of a total, is explained only if the
+test that fits the rows does not reject its independence.
 """
 
 from __future__ import annotations
 
 import dataclasses
-import functools
-import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
-from hgr_jax._arrays import Floats, Integers, in_unit
+from hgr_jax._arrays import Floats, Integers
 from hgr_jax._texts import counted, pvalue_as_text
 from hgr_jax.core.host.linalg import top_singular_values
 from hgr_jax.core.host.ranks import ranks
 from hgr_jax.core.kernels import Indicators
-from hgr_jax.inference.dependent_rows import SeriesFunctions, shift_test
+from hgr_jax.inference.dependent_rows import RowDesign, order_tests, shift_test
 from hgr_jax.inference.independence import independence_test
+from hgr_jax.inference.permutation import host_generator
 from hgr_jax.inference.roys_root.law import log_survival_of_many
+from hgr_jax.scanning.facts import (
+    MAX_EXAMINED_ROWS,
+    MIN_DISTINCT,
+    TableFacts,
+    is_usual_mark,
+)
 from hgr_jax.scanning.fits import HostPair, PairDetails
-from hgr_jax.tables.columns import Columns
 
 MAX_LEFT, MIN_PART_OF_ROWS = 0.5, 0.5
 """Largest share of HGR that is left without the rows that explain it, and smallest share of the
@@ -48,21 +53,14 @@ MIN_PART_OF_VALUE, MIN_CHANGE = 0.25, 0.03
 """Smallest share of the correlation that the rows with one value make, and change of HGR without
 them, for a remark."""
 
-MIN_DISTINCT = 10
-"""Smallest number of values of a column of which one value may be a special one."""
+MAX_SAMPLE_ERROR = 0.1
+"""Largest relative difference of HGR in a sample of the rows that is examined in place of all."""
 
-MAX_EXAMINED_ROWS, MAX_SAMPLE_ERROR = 100_000, 0.1
-"""Number of rows above which a sample of so many is examined, and the largest relative difference
-of HGR there."""
+MAX_PVALUE = 0.05
+"""Largest p-value, by the test that fits the rows, of a pair that they do not explain."""
 
-MIN_COPIED_SHARE, MIN_COPIED_ROWS = 0.1, 5
-"""Smallest share and number of rows that repeat others, for a remark."""
-
-MAX_COLUMNS_COMPARED = 64
-"""Largest number of columns that are compared to find copies of rows."""
-
-MIN_ORDERED_ROWS = 30
-"""Smallest number of rows for a remark on their order."""
+MIN_ORDERED_ROWS, MIN_ROWS_OF_RESIDUALS = 15, 30
+"""Smallest numbers of rows for a remark on their order, by ranks and by residuals."""
 
 LAGS, MIN_AUTOCORRELATION, MIN_AUTOCORRELATIONS = 4, 0.15, 0.35
 """Number of rows before a row that it is compared with, and smallest correlations of residuals with
@@ -79,45 +77,15 @@ MIN_OF_DIFFERENCES = -0.2
 """Smallest correlation of successive differences of a slow series beside a column that just rises
 or falls."""
 
-MIN_MEDIAN_POSITION = 0.1
-"""Smallest distance of the median of identifiers from the ends of their range, as a share of it:
-amounts, which are mostly small, have a smaller one."""
-
-NAME_OF_IDENTIFIER = re.compile(
-    r"(^|[_\W])(id|idx|index|key|nr|no|num|number|row|serial)$|(?-i:[a-z]I[dD]$)", re.IGNORECASE
-)
-"""Names of columns that number the rows and are nothing else."""
-
-MIN_RUN = 8
-"""Smallest mean length of the runs of a column by which a table is sorted."""
-
-MAX_SERIES_VALUE = 0.998
-"""Largest HGR that series which have nothing to do with each other reach."""
-
-MAX_SHIFT_PVALUE = 0.01
-"""Largest p-value by circular shifts of a pair that the order of the rows does not explain."""
+MOST_IN_PERIOD, PERIODS = 400, 3
+"""Largest number of rows of a period, and smallest number of periods of a calendar column."""
 
 SHIFTED_FUNCTIONS = 4
 """Number of functions of either column that are shifted: a test of all takes a second of 100,000
 rows."""
 
-MIN_MARK_ROWS = 3
-MIN_GAP, MIN_GAP_OF_MARK = 1.0, 0.5
-"""Smallest distance of a repeated value from all others, in units of their central range: of any
-value, and of one that often stands for a missing value."""
-
-FEW_VALUES = 5
-"""Largest number of values of a number that is called one of few values."""
-
-ALL_LEVELS = 0.999
-"""Smallest HGR of a category that determines the other column."""
-
-ONE_LEVEL = 0.9
-"""Smallest share of the variance of a transformation that one level against all others explains,
-for a remark."""
-
-MAX_PARTS, MAX_ROWS_SUMMED, MAX_COLUMNS_SUMMED, MAX_SUMMED = 6, 2000, 300, 1e100
-"""Largest number of parts of a total, and of rows, columns and size of what is summed."""
+EXCHANGES = 199
+"""Number of exchanges of the units of a panel."""
 
 
 @dataclasses.dataclass(frozen=True)
@@ -177,31 +145,11 @@ class ExaminedPair:
         return cls(names, pair, details, value, f, g)
 
 
-@dataclasses.dataclass(frozen=True)
-class CopiedRows:
-    """Rows that repeat other rows: how many of how many, and which rows ``(n,)`` remain."""
-
-    count: int
-    rows: int
-    remaining: NDArray[np.bool_]
-
-
 class RemarkFinder:
-    """What is known of a table, for remarks on its pairs."""
+    """Finds the remarks on the pairs of a `Scan`, given what is known of its table."""
 
-    def __init__(self, scan: Any) -> None:
-        self.scan = scan
-        self.columns: Columns = scan.data
-        used = set(scan.used)
-        places = zip(self.columns.number_positions.tolist(), self.columns.numbers.T, strict=True)
-        names = self.columns.names
-        self.numbers: dict[str, Floats] = {
-            names[i]: values for i, values in places if names[i] in used
-        }
-        categories = zip(
-            self.columns.category_positions.tolist(), self.columns.categories, strict=True
-        )
-        self.codes = {names[i]: c.codes for i, c in categories if names[i] in used}
+    def __init__(self, scan: Any, facts: TableFacts) -> None:
+        self.scan, self.facts = scan, facts
 
     def remarks(self, examined: ExaminedPair) -> list[Remark]:
         """Return the remarks on a pair, those that explain it first."""
@@ -211,76 +159,9 @@ class RemarkFinder:
             self._on_few_rows,
             self._on_copies,
             self._on_order,
-            self._on_values,
         )
         found = [remark for make in makers for remark in make(examined)]
-        if any(remark.explains for remark in found):
-            found = [remark for remark in found if remark.explains or remark.kind != "values"]
         return sorted(found, key=lambda remark: not remark.explains)
-
-    @functools.cached_property
-    def marks(self) -> dict[str, dict[float, int]]:
-        """Values that may stand for a missing one, and their numbers of rows, by column."""
-        found = {}
-        step = max(1, self.columns.rows // MAX_EXAMINED_ROWS)
-        for name, values in self.numbers.items():
-            marks = marks_of(values[::step]) if name not in self.columns.dates else {}
-            if marks:
-                found[name] = {mark: int(np.sum(values == mark)) for mark in marks}
-        return found
-
-    @functools.cached_property
-    def copies(self) -> CopiedRows | None:
-        """Rows that repeat others, if they are more than values of few digits make."""
-        marked = [np.isin(self.numbers[name], list(marks)) for name, marks in self.marks.items()]
-        kept = np.flatnonzero(
-            ~np.any(marked, axis=0) if marked else np.ones(self.columns.rows, bool)
-        )
-        columns = [np.asarray(values, np.float64)[kept] for values in self.numbers.values()]
-        columns += [codes.astype(np.float64)[kept] for codes in self.codes.values()]
-        step = max(1, len(columns) // MAX_COLUMNS_COMPARED)
-        columns = columns[::step]
-        rows = len(columns[0]) if columns else 0
-        if len(columns) < 2 or rows < 2 * MIN_COPIED_ROWS:
-            return None
-        _, first = np.unique(_hashes(columns), return_index=True)
-        count = rows - len(first)
-        if count < max(MIN_COPIED_ROWS, MIN_COPIED_SHARE * rows):
-            return None
-        if not _chance_makes_no_copies(columns, len(first)):
-            return None
-        remaining = np.zeros(self.columns.rows, bool)
-        remaining[kept[first]] = True
-        return CopiedRows(count, rows, remaining)
-
-    @functools.cached_property
-    def order(self) -> Integers:
-        """The rows ``(n,)`` by a column of dates that are mostly distinct, or as they are."""
-        for name in self.columns.dates:
-            values = self.numbers.get(name)
-            if values is None:
-                continue
-            present = values[~np.isnan(values)]
-            if len(np.unique(present)) > len(values) / 2:
-                return np.argsort(values, kind="stable")
-        return np.arange(self.columns.rows)
-
-    @functools.cached_property
-    def runs(self) -> Integers:
-        """The run ``(n,)`` that each row is in, of a column of few values that sorts the table.
-
-        Within a run, the order of the rows is not that of the column.
-        """
-        order, rows = self.order, self.columns.rows
-        best, most = np.zeros(rows, np.intp), 1
-        for values in (*self.numbers.values(), *self.codes.values()):
-            ordered = values[order]
-            starts = np.r_[True, ordered[1:] != ordered[:-1]]
-            runs = int(starts.sum())
-            if most < runs <= rows // MIN_RUN and runs == len(np.unique(ordered)):
-                best, most = np.empty(rows, np.intp), runs
-                best[order] = np.cumsum(starts)
-        return best
 
     def _on_few_rows(self, examined: ExaminedPair) -> Iterator[Remark]:
         """Remark on a single row, a handful, or the rows with one value."""
@@ -292,7 +173,7 @@ class RemarkFinder:
                 continue
             left = pair.restricted(~np.isin(pair.rows, influence.rows[:count]))
             if left.value <= MAX_LEFT * examined.value:
-                positions = self.columns.positions_of(sorted(influence.rows[:count]))
+                positions = self.facts.columns.positions_of(sorted(influence.rows[:count]))
                 listed = ", ".join(map(str, positions))
                 what = f"row {listed} makes it" if count == 1 else f"rows {listed} make it"
                 # A rare value is one that few rows have, and may well matter.
@@ -307,7 +188,7 @@ class RemarkFinder:
         products = examined.f * examined.g * pair.fitted.shares
         total = products.sum()
         for name, column in zip(examined.names, pair.columns, strict=True):
-            if name in self.codes or not total > 0:
+            if name in self.facts.codes or not total > 0:
                 continue
             values, codes = np.unique(column, return_inverse=True)
             counts, parts = np.bincount(codes), np.bincount(codes, products) / total
@@ -326,33 +207,31 @@ class RemarkFinder:
 
     def _on_copies(self, examined: ExaminedPair) -> Iterator[Remark]:
         """Remark on copies of rows, with the p-value without them."""
-        if self.copies is None:
+        copies = self.facts.copies
+        if copies is None:
             return
-        left = examined.pair.restricted(self.copies.remaining[examined.pair.rows])
+        left = examined.pair.restricted(copies.remaining[examined.pair.rows])
         pvalue = pvalue_of(left)
         text = f"{left.value:.3f} (p = {pvalue_as_text(pvalue)}) without copies of rows"
-        yield Remark("copies", text, not pvalue <= 0.05)
+        yield Remark("copies", text, not pvalue <= MAX_PVALUE)
 
     def _on_order(self, examined: ExaminedPair) -> Iterator[Remark]:
-        """Remark on a pair whose residuals resemble those of the rows before."""
+        """Remark on a pair whose rows resemble the rows before, or are those of a panel."""
+        # Copies often follow one another; with an order or groups p-values are of such rows.
+        asked = self.scan.settings.get("order") or self.scan.settings.get("groups")
+        if self.facts.copies is not None or asked:
+            return
+        if self.facts.panel is not None:
+            yield from self._on_panel(examined)
+            return
         pair = examined.pair
-        if len(pair.rows) < MIN_ORDERED_ROWS or examined.value > MAX_SERIES_VALUE:
+        if len(pair.rows) < MIN_ORDERED_ROWS:
             return
-        if self.copies is not None:  # they often follow one another
-            return
-        if self.scan.settings.get("order"):  # its p-value is by shifts
-            return
-        order = np.argsort(np.argsort(self.order)[pair.rows], kind="stable")
-        f, g = examined.f[order], examined.g[order]
-        x, y = (column[order] for column in pair.columns)
-        runs = self.runs[pair.rows][order]
-        # In rows that are independent given one column, the residuals are not alike.
-        residuals = [_autocorrelations(_local_residuals(*side), runs) for side in ((g, x), (f, y))]
-        alike = all(
-            r[0] > MIN_AUTOCORRELATION and r.sum() > MIN_AUTOCORRELATIONS for r in residuals
-        )
-        of_ranks = [ranks(column[:, None])[:, 0] for column in (x, y)]
+        order = np.argsort(np.argsort(self.facts.order)[pair.rows], kind="stable")
+        runs = self.facts.runs[pair.rows][order]
+        of_ranks = [ranks(column[order][:, None])[:, 0] for column in pair.columns]
         trends = [abs(_signed_pearson(r, np.arange(float(len(r))))) > MIN_TREND for r in of_ranks]
+        alike = self._has_alike_residuals(examined, order, runs)
         if any(trends):
             # Differences of independent rows have the correlation -1/2, those of a walk have 0.
             slow = any(
@@ -363,16 +242,62 @@ class RemarkFinder:
             slow = all(_autocorrelations(r, runs)[0] > MIN_OF_RANKS for r in of_ranks)
         if not alike and not slow:
             return
-        pvalue = shift_pvalue(pair, order)
+        names = zip(examined.names, trends, of_ranks, strict=True)
+        for name, trend, ranked in names:
+            period = _period(ranked)
+            if period:
+                text = f"{name} repeats every {period} rows: a season"
+                yield Remark("order", text)
+                return
+            if trend:
+                text = f"{name} just rises or falls: not separable from the order of the rows"
+                yield Remark("order", text)
+                return
+        pvalue = pvalue_in_design(pair, RowDesign.of(len(order), np.argsort(order)))
         text = f"both are slow series: p = {pvalue:.2g} by circular shifts"
         # The smallest of n shifts has p = 1 / n.
-        largest = max(MAX_SHIFT_PVALUE, 1.5 / len(order))
-        yield Remark("order", text, alike and pvalue > largest)
+        yield Remark("order", text, pvalue > max(MAX_PVALUE, 1.5 / len(order)))
+
+    def _has_alike_residuals(self, examined: ExaminedPair, order: Integers, runs: Integers) -> bool:
+        """Return whether residuals of either column given the other resemble those before.
+
+        In rows that are independent given one column they do not.
+        """
+        if len(order) < MIN_ROWS_OF_RESIDUALS:
+            return False
+        f, g = examined.f[order], examined.g[order]
+        x, y = (column[order] for column in examined.pair.columns)
+        found = [_autocorrelations(_local_residuals(*side), runs) for side in ((g, x), (f, y))]
+        return all(r[0] > MIN_AUTOCORRELATION and r.sum() > MIN_AUTOCORRELATIONS for r in found)
+
+    def _on_panel(self, examined: ExaminedPair) -> Iterator[Remark]:
+        """Remark on a pair of a panel, with the p-value that keeps the rows of a time together."""
+        panel, pair = self.facts.panel, examined.pair
+        assert panel is not None
+        if panel.unit in examined.names:
+            return
+        if panel.time in examined.names:
+            text = (
+                f"a panel of {panel.unit} by {panel.time}: rows of one {panel.time} may be alike,"
+                " and successive ones"
+            )
+            yield Remark("order", text)
+            return
+        present = np.zeros(self.facts.columns.rows, bool)
+        present[pair.rows] = True
+        design = panel.design.restricted(present)
+        design = dataclasses.replace(design, rows=np.searchsorted(pair.rows, design.rows))
+        pvalue = pvalue_in_design(pair, design)
+        how = "shifts in time" if design.is_shifted else f"exchanges of whole {panel.unit} series"
+        text = f"a panel of {panel.unit} by {panel.time}: p = {pvalue:.2g} by {how}"
+        yield Remark(
+            "order", text, pvalue > max(MAX_PVALUE, 1.5 * design.smallest_pvalue(EXCHANGES))
+        )
 
     def _on_marks(self, examined: ExaminedPair) -> Iterator[Remark]:
         """Remark on values that may stand for a missing one."""
         for name, column in zip(examined.names, examined.pair.columns, strict=True):
-            marks = self.marks.get(name)
+            marks = self.facts.marks.get(name)
             if not marks:
                 continue
             marked = np.isin(column, list(marks))
@@ -380,166 +305,47 @@ class RemarkFinder:
                 continue
             left = examined.pair.restricted(~marked)
             if len(left.rows) and left.value <= examined.value - MIN_CHANGE:
-                listed = " and ".join(f"{value:g}" for value in marks)
+                listed = listed_in_words([f"{value:g}" for value in marks])
                 what = f"{listed} in {counted(int(marked.sum()), 'row')} of {name}"
                 text = f"{what} (a missing value?): {left.value:.3f} without"
-                usual = any(is_usual_mark(value) for value in marks)
+                usual = len(marks) > 1 or any(is_usual_mark(value) for value in marks)
                 yield Remark("mark", text, usual and left.value <= MAX_LEFT * examined.value)
 
-    def _on_values(self, examined: ExaminedPair) -> Iterator[Remark]:
-        """Remark on a column of few values, and on one level against all others."""
-        shares = examined.pair.fitted.shares
-        sides = zip(examined.names, examined.pair.columns, (examined.f, examined.g), strict=True)
-        for name, column, heights in sides:
-            values, codes = np.unique(column, return_inverse=True)
-            if name not in self.codes:
-                if name not in self.columns.dates and self._is_index(name):
-                    is_named_so = NAME_OF_IDENTIFIER.search(name) is not None
-                    yield Remark("values", f"{name} numbers the rows: an identifier?", is_named_so)
-                if len(values) <= FEW_VALUES:
-                    yield Remark("values", f"{name} has {counted(len(values), 'value')}")
-                continue
-            weight, variance = np.bincount(codes, shares), np.bincount(codes, shares * heights**2)
-            explained = variance / np.maximum(1 - weight, 1e-12)  # of it and the others
-            top = int(np.argmax(explained))
-            if examined.value > ALL_LEVELS or len(values) < 3:
-                continue  # any functions of the levels will do
-            if explained[top] >= ONE_LEVEL * variance.sum():
-                category = self.scan.category(name)
-                level, rows = category.levels[int(values[top])], int((codes == top).sum())
-                text = f"{name} {level!r} ({counted(rows, 'row')}) against all others"
-                yield Remark("values", text)
-
     def _on_construction(self, examined: ExaminedPair) -> Iterator[Remark]:
-        """Remark on a column that is computed from the other one."""
-        names, columns = examined.names, examined.pair.columns
+        """Remark on a column that is computed from the other one, or numbers the rows."""
+        names, columns, facts = examined.names, examined.pair.columns, self.facts
+        for name in names:
+            if name in facts.numbering:
+                yield Remark("construction", f"{name} {facts.numbering[name]}", True)
+                return
         for (a, x), (b, y) in (
             ((names[0], columns[0]), (names[1], columns[1])),
             ((names[1], columns[1]), (names[0], columns[0])),
         ):
-            both_levels = a in self.codes and b in self.codes
+            source, value = facts.indicators.get(a, ("", 0.0))
+            if source == b:
+                category = self.scan.category(b)
+                label = f"{value:g}" if category is None else category.levels[int(value)]
+                yield Remark("construction", f"{a} says where {b} is {label}", True)
+                return
+            both_levels = a in facts.codes and b in facts.codes
             if both_levels and is_function(x, y) and len(np.unique(y)) < len(np.unique(x)):
                 yield Remark("construction", f"each {a} has one {b}", True)
                 return
-            parts = self.parts_of(a)
+            parts = facts.parts_of(a)
             if b in parts:
-                yield Remark("construction", f"{a} = {' + '.join(parts)}", True)
+                # A part that goes with the rest of the total is related to it all the same.
+                rest = independence_test(y, x - y).pvalue if np.ptp(x - y) else 1.0
+                text = f"{a} = {' + '.join(parts)}"
+                if rest <= MAX_PVALUE:
+                    text += f"; without {b} too: p = {pvalue_as_text(rest)}"
+                yield Remark("construction", text, rest > MAX_PVALUE)
                 return
-        if all(self._is_index(name) for name in names):
-            text = "both count the rows in their order"
-            yield Remark("construction", text, True)
-
-    def _is_index(self, name: str) -> bool:
-        """Return whether a column numbers the rows in their order, or is a date that does."""
-        values = self.numbers.get(name)
-        if values is None or np.isnan(values).any() or len(values) < MIN_ORDERED_ROWS:
-            return False
-        before, after = values[:-1], values[1:]
-        if name in self.columns.dates:
-            return bool((before <= after).all() or (before >= after).all())
-        rising = (before < after).all() or (before > after).all()
-        if not rising:
-            return False
-        unit, _ = in_unit(values)
-        position = (np.median(unit) - unit.min()) / np.ptp(unit)
-        evenly = abs(position - 0.5) <= 0.5 - MIN_MEDIAN_POSITION
-        return bool(evenly and (values == np.floor(values)).all())
-
-    @functools.cached_property
-    def _complete(self) -> tuple[list[str], Floats]:
-        """Names of nearly complete numbers, and their values in rows that have all of them."""
-        step = max(1, self.columns.rows // (2 * MAX_ROWS_SUMMED))
-        columns = {
-            name: values[::step].astype(np.float64)
-            for name, values in self.numbers.items()
-            if name not in self.columns.dates and np.isnan(values).mean() < 0.2
-        }
-        columns = {n: x for n, x in columns.items() if np.nanmax(np.abs(x)) < MAX_SUMMED}
-        names = [*columns][:MAX_COLUMNS_SUMMED]
-        matrix = np.array([columns[name] for name in names]).reshape(len(names), -1).T
-        matrix = matrix[~np.isnan(matrix).any(axis=1)][:MAX_ROWS_SUMMED]
-        return (names, matrix) if len(matrix) >= MIN_ORDERED_ROWS else ([], matrix)
-
-    @functools.cache  # noqa: B019 - a finder lives as long as one list of findings
-    def parts_of(self, name: str) -> tuple[str, ...]:
-        """Return the columns that add up to a column, but for rounding; none if it is no total."""
-        names, values = self._complete
-        if name not in names:
-            return ()
-        total = values[:, names.index(name)]
-        rounding = 32 * float(np.finfo(self.numbers[name].dtype).eps) * float(np.abs(total).max())
-        free = np.abs(values - total[:, None]).max(axis=0) > rounding
-        for _ in range(MAX_PARTS):
-            parts, rest = _largest_parts(total, values, free, rounding)
-            if not parts or np.abs(rest).max() <= rounding:
-                return tuple(names[place] for place in parts)
-            free[parts[0]] = False  # a column that is near to the total, but no part of it
-        return ()
 
 
-def _largest_parts(
-    total: Floats, values: Floats, free: NDArray[np.bool_], rounding: float
-) -> tuple[list[int], Floats]:
-    """Return which free columns leave the least of a total, one after the other, and the rest."""
-    parts, rest, free = list[int](), total, free.copy()
-    while free.any() and len(parts) < MAX_PARTS and np.abs(rest).max() > rounding:
-        left = np.where(free, (rest[:, None] - values).var(axis=0), np.inf)
-        part = int(np.argmin(left))
-        if left[part] >= rest.var():
-            break
-        parts.append(part)
-        free[part], rest = False, rest - values[:, part]
-    return parts, rest
-
-
-def marks_of(values: Floats) -> dict[float, int]:
-    """Return values at the ends of a column that may stand for a missing one, and their counts.
-
-    Each is far from all values between them, and is repeated or a usual one.
-    """
-    present = values[~np.isnan(values)]
-    distinct, counts = np.unique(present, return_counts=True)
-    found: dict[float, int] = {}
-    low, high = 0, len(distinct)
-    while high - low > 3:
-        low_gap, high_gap = (
-            distinct[low + 1] - distinct[low],
-            distinct[high - 1] - distinct[high - 2],
-        )
-        at_low = low_gap > high_gap
-        place = low if at_low else high - 1
-        inside = slice(low + 1, high) if at_low else slice(low, high - 1)
-        first, last = _central_range(distinct[inside], counts[inside])
-        value = float(distinct[place])
-        is_mark = _may_be_missing(value, float(distinct[inside][0]))
-        few = high - low <= MIN_DISTINCT + 2
-        needed = MIN_GAP_OF_MARK if is_mark else MIN_GAP
-        far = max(low_gap, high_gap) > needed * (last - first)
-        repeated = (is_mark and abs(value) > 9) or counts[place] >= max(
-            MIN_MARK_ROWS, 0.002 * len(present)
-        )
-        if not (far and repeated and (is_mark or not few)) or len(found) == 3:
-            break
-        found[value] = int(counts[place])
-        low, high = low + at_low, high - (not at_low)
-    return found if 2 * sum(found.values()) < len(present) else {}
-
-
-def is_usual_mark(value: float) -> bool:
-    """Return whether a value often stands for a missing one, and seldom for itself."""
-    return value < 0 or (value >= 99 and set(f"{value:.0f}") == {"9"})
-
-
-def _may_be_missing(value: float, least: float) -> bool:
-    """Return whether a value often stands for a missing one: -1, 9.99, 999, -200."""
-    digits = f"{abs(value):g}".replace(".", "").strip("0")
-    return set(digits) == {"9"} or (value < 0 <= least and len(digits) < 3)
-
-
-def _central_range(values: Floats, counts: Integers) -> tuple[float, float]:
-    """Return the 1% and 99% quantiles."""
-    shares = np.cumsum(counts) / counts.sum()
-    return float(values[shares >= 0.01][0]), float(values[shares >= 0.99][0])
+def listed_in_words(texts: list[str]) -> str:
+    """Return texts as a list: a, b and c."""
+    return " and ".join(filter(None, [", ".join(texts[:-1]), texts[-1]]))
 
 
 def is_function(x: Floats, y: Floats) -> bool:
@@ -548,15 +354,16 @@ def is_function(x: Floats, y: Floats) -> bool:
     return 2 * distinct <= len(x) and len(np.unique([x, y], axis=1).T) == distinct
 
 
-def shift_pvalue(pair: HostPair, order: Integers) -> float:
-    """Return the p-value of independence by circular shifts of the rows in their order."""
-    a, b = (
-        SeriesFunctions.of(
-            side[:SHIFTED_FUNCTIONS, order], of_levels=isinstance(kernel, Indicators)
-        )
-        for side, kernel in zip(pair.sides, pair.kernels, strict=True)
-    )
-    return shift_test(a, b).pvalue
+def pvalue_in_design(pair: HostPair, design: RowDesign) -> float:
+    """Return the p-value of independence by the orders of a design of the rows of a pair."""
+    f, g = (side[:SHIFTED_FUNCTIONS, design.rows] for side in pair.sides)
+    levels = isinstance(pair.kernels[0], Indicators), isinstance(pair.kernels[1], Indicators)
+    if design.is_shifted:
+        sides = zip((f, g), levels, strict=True)
+        return shift_test(*(design.transformed(x, of_levels=of) for x, of in sides)).pvalue
+    f, g = (design.in_cells(design.within(side)) for side in (f, g))
+    options = {"draws": EXCHANGES, "generator": host_generator(None), "levels": [levels]}
+    return order_tests([f], g, design, **options)[0].pvalue
 
 
 def pvalue_of(pair: HostPair) -> float:
@@ -598,29 +405,10 @@ def _signed_pearson(x: Floats, y: Floats) -> float:
     return float(x @ y / scale) if scale > 0 else 0.0
 
 
-def _hashes(columns: Sequence[Floats]) -> NDArray[np.uint64]:
-    """Return a number for each row: the same for rows with the same values."""
-    total = np.zeros(len(columns[0]), np.uint64)
-    for values in columns:
-        bits = np.where(np.isnan(values), np.nan, values + 0.0).view(np.uint64)
-        total = (total ^ bits) * np.uint64(0x9E3779B97F4A7C15)
-        total ^= total >> np.uint64(29)
-    return total
-
-
-def _chance_makes_no_copies(columns: Sequence[Floats], distinct_rows: int) -> bool:
-    """Return whether columns have so many possible values that chance makes no copies of rows."""
-    rows, together = len(columns[0]), 0.0
-    for values in columns:
-        present = values[~np.isnan(values)]
-        distinct, counts = np.unique(present, return_counts=True)
-        if len(distinct) < 2:
-            continue
-        together += np.log(np.sum((counts / len(present)) ** 2))
-        distinct, _ = in_unit(distinct)
-        with np.errstate(over="ignore"):
-            steps = (distinct[-1] - distinct[0]) / np.diff(distinct).min()
-        sparse = steps > MIN_DISTINCT * len(distinct) and len(distinct) > MIN_DISTINCT
-        if sparse and distinct_rows <= 1.5 * len(distinct):
-            return True
-    return bool(together + np.log(rows) < np.log(0.01))
+def _period(ranked: Floats) -> int:
+    """Return after how many rows a column repeats itself, as months do; 0 where it does not."""
+    most = min(MOST_IN_PERIOD, len(ranked) // PERIODS)
+    for period in np.flatnonzero(ranked[1 : most + 1] == ranked[0]) + 1:
+        if period > 1 and (ranked[period:] == ranked[:-period]).all():
+            return int(period)
+    return 0

@@ -14,16 +14,16 @@ from hgr_jax._arrays import Floats, Integers, in_unit
 from hgr_jax._texts import counted, shortened
 from hgr_jax._threads import one_blas_thread
 from hgr_jax.plotting import conditional_means
+from hgr_jax.scanning.facts import is_spread_out, marks_of
 from hgr_jax.scanning.findings import (
     FALSE_DISCOVERY_RATE,
     Finding,
     Findings,
     is_of_hgr,
-    law_in_words,
 )
 from hgr_jax.scanning.fits import HostTransformation, PairDetails, details_of
 from hgr_jax.scanning.html.page import Curve, Detail, HtmlPage, Profile, Sample
-from hgr_jax.scanning.remarks import MIN_MEDIAN_POSITION, ExaminedPair, marks_of
+from hgr_jax.scanning.remarks import ExaminedPair
 from hgr_jax.tables.columns import Columns
 from hgr_jax.tables.levels import Category
 
@@ -92,7 +92,7 @@ def _number_alerts(name: str, values: Floats, counts: Integers, *, whole: bool) 
     alerts = []
     rows, distinct = int(counts.sum()), len(values)
     if whole and rows >= MIN_ALERT_ROWS:
-        if distinct >= MIN_DISTINCT_SHARE * rows and _is_spread_out(values):
+        if distinct >= MIN_DISTINCT_SHARE * rows and is_spread_out(values):
             alerts.append("nearly all values are distinct whole numbers: an identifier?")
         if 2 < distinct <= MAX_CODES:
             how = f"--categories {shlex.quote(name)} makes levels"
@@ -102,12 +102,6 @@ def _number_alerts(name: str, values: Floats, counts: Integers, *, whole: bool) 
         for mark, rows in marks_of(np.repeat(values, counts)).items()
     ]
     return alerts
-
-
-def _is_spread_out(values: Floats) -> bool:
-    """Return whether values fill their range evenly, as identifiers do and amounts do not."""
-    position = (np.median(values) - values[0]) / (values[-1] - values[0])
-    return bool(abs(position - 0.5) <= 0.5 - MIN_MEDIAN_POSITION)
 
 
 def _number_text(value: float) -> str:
@@ -327,7 +321,7 @@ def as_report(
         summary["pictures"] = f"of {settings['sample_rows']:,} rows"
     if settings["given"]:
         summary["given"] = ", ".join(settings["given"])
-    summary["p-values"] = law_in_words(settings)
+    summary["p-values"] = settings["law"]
     messages = (("left out", result.skipped), ("note", result.notes))
     headers = headers_of(result)
     groups: dict[str, tuple[str, ...]] = {name: (name,) for name in result.names}

@@ -354,6 +354,7 @@ class Request:
             "order": _as_setting(self.order),
             "groups": _as_setting(self.groups),
             "smallest_pvalue": self._smallest_pvalue,
+            "law": self._law,
             "given": list(given),
             "given_degree": None if self.given is None else self.given.degree,
             "rows": rows,
@@ -361,10 +362,29 @@ class Request:
 
     @property
     def _smallest_pvalue(self) -> float | None:
-        """The smallest p-value that shifts, or orders within groups, support; None for laws."""
+        """The smallest p-value that the orders of a design support; None for laws."""
         if self.design is None or self.test is None:
             return None
         return self.design.smallest_pvalue(self.test.draws)
+
+    @property
+    def _law(self) -> str:
+        """What the p-values suppose of the rows, as the end of a sentence."""
+        least, design = self._smallest_pvalue, self.design
+        if least is None or design is None:
+            return "if rows are exchangeable"
+        of_groups = f" of {self.groups}" if isinstance(self.groups, str) else ""
+        of_order = f" in the order of {self.order}" if isinstance(self.order, str) else ""
+        if design.cells is not None and design.is_shifted:
+            law = f"by circular shifts{of_order}, all groups{of_groups} together"
+        elif design.cells is not None:
+            law = f"by exchanges of whole groups{of_groups}, the rows of each{of_order}"
+        elif design.ordered:
+            within = f" within groups{of_groups}" if len(design.sizes) > 1 else ""
+            law = f"by circular shifts{of_order}{within}"
+        else:
+            law = f"by orders of the rows within groups{of_groups}"
+        return f"{law} (p below {least:.2g}: by their normal tail)"
 
 
 def request_of(

@@ -30,7 +30,6 @@ from hgr_jax.scanning.findings import (
     MIN_ROWS,
     Findings,
     findings_of,
-    law_in_words,
     least_rows,
 )
 from hgr_jax.scanning.fits import Influence, PairDetails, details_of, fit_of, interval_of
@@ -179,7 +178,7 @@ def scan_title(scan: Any) -> str:
         f"Scan of {counted(len(scan), 'pair')} of {counted(used, 'column')},"
         f" {counted(settings['rows'], 'row')}"
         f" ({settings['measure']}{degrees}{given}){_of_top(settings)}"
-        + (f"; p-values {law_in_words(settings)}" if settings.get("smallest_pvalue") else "")
+        + (f"; p-values {settings['law']}" if settings.get("smallest_pvalue") else "")
     )
 
 

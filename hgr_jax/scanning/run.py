@@ -190,7 +190,11 @@ def _note_dependent_rows(examined: Examined, design: RowDesign) -> None:
             continue
         if len(design.sizes) > 1 and design.is_constant(values):
             add_note(examined.notes, columns.names[position], CONSTANT_IN_GROUPS)
-        elif design.ordered and position in columns.number_positions and design.is_slow(values):
+        elif (
+            design.source == "shifts"
+            and position in columns.number_positions
+            and design.is_slow(values)
+        ):
             slow.append(columns.names[position])
     for name in slow if len(slow) > 1 else ():
         add_note(examined.notes, name, TOO_SLOW)

@@ -39,7 +39,7 @@ PERMUTATIONS = 999
 
 SOURCES = (
     *("", "rank", "asymptotic", "permutation", "exact", OF_RESIDUALS),
-    *("shifts", "within", "tail"),
+    *("shifts", "exchanges", "within", "tail"),
 )
 
 
