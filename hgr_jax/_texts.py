@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 import collections
+import datetime
 import difflib
 import html
 import math
 import re
 from collections.abc import Iterable, Mapping, Sequence
+
+SECONDS_PER_DAY = 86400
 
 ELLIPSIS = "\N{HORIZONTAL ELLIPSIS}"
 
@@ -137,3 +140,13 @@ def near_matches(name: object, known_names: Iterable[str]) -> str:
         return f"; did you mean {' or '.join(map(repr, close))}?"
     more = f" and {len(names) - 20:,} more" if len(names) > 20 else ""
     return f"; there are {', '.join(names[:20])}{more}."
+
+
+def as_date(first: float, days: float) -> str:
+    """Write the date that lies ``days`` after ``first``, which is in seconds since 1970."""
+    seconds = round(first + days * SECONDS_PER_DAY)
+    try:
+        moment = datetime.datetime(1970, 1, 1) + datetime.timedelta(seconds=seconds)
+    except OverflowError:  # a year beyond Python's dates
+        return f"year {1970 + seconds / SECONDS_PER_DAY / 365.2425:.0f}"
+    return f"{moment:%Y-%m-%d}" if seconds % SECONDS_PER_DAY == 0 else f"{moment:%Y-%m-%d %H:%M}"

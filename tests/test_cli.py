@@ -72,7 +72,9 @@ def test_demo(tmp_path: Path) -> None:
     assert done.returncode == 0, done.stderr
     assert "91 pairs of 14 columns, 178 rows, polynomials of degree 2 and 3" in done.stdout
     listed = done.stdout.partition("\nNot monotone: HGR above |Spearman|\n")[2].split("\n\n")[0]
-    ranked = [re.split(r"\s{2,}", line.strip()) for line in listed.splitlines()[1:]]
+    lines = listed.splitlines()[1:]
+    assert all(line.startswith("     ") for line in lines[1::2])  # a sentence on each
+    ranked = [re.split(r"\s{2,}", line.strip()) for line in lines[::2]]
     assert [row[0] for row in ranked] == ["1", "2", "3"]
     assert ranked[0][1] == "flavanoids and color_intensity"
     kept = Scan.load(tmp_path / "shown" / "scan.npz")

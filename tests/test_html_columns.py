@@ -13,9 +13,10 @@ import pytest
 from html_support import NAMES, Open, detail, scan
 
 import hgr_jax
+from hgr_jax._texts import as_date
 from hgr_jax.scanning.findings import ALMOST_ONE, groups_of
 from hgr_jax.scanning.html.page import HtmlPage, Profile, Sample, render
-from hgr_jax.scanning.report import DETAILS, as_date, as_report, profiles_of
+from hgr_jax.scanning.report import DETAILS, as_report, profiles_of
 
 ROWS = 400
 HOSTILE = "</script><img src=x onerror=alert(1)>"

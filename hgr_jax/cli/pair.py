@@ -136,6 +136,8 @@ def _print_remarks(result: Scan, names: tuple[str, str]) -> None:
     examined = ExaminedPair.of(result, names, pair.correlation)
     if examined is None:
         return
+    if sentence := examined.sentence(result):
+        print(printable(sentence) if pair.pvalue <= MAX_PVALUE else "no dependence found")
     influence = examined.details.influence.in_table(result.data)
     if not np.isnan(influence.share):
         print(

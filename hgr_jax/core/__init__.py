@@ -10,6 +10,7 @@ In the order of the paper:
 * `partial`: residuals given other variables;
 * `fits`: what callers see of a solution: transformations, status, standard error, printing;
 * `ranks`: functions of ranks, and HGR from their cross moments;
+* `describe`: what a pair of transformations does, in words;
 * `modes`: fits of all modes; `formulas`: transformations as text.
 
 Under these: `rows` (padding, and sums over rows in blocks), `linalg` (factorisations of small

@@ -98,6 +98,7 @@ class Finding:
       spearman_interval: a 95% interval for it (Bonett & Wright 2000).
       adjusted_pvalue: as in the scan.
       rows: rows where both columns are present.
+      sentence: what the relation is, in units of the columns; empty given other columns.
       remarks: what may make the dependence, those that explain it first.
       details: transformations of ranks, and the influence of rows.
     """
@@ -110,6 +111,7 @@ class Finding:
     spearman_interval: tuple[float, float]
     adjusted_pvalue: float
     rows: int
+    sentence: str = ""
     remarks: tuple[Remark, ...] = ()
     details: PairDetails | None = dataclasses.field(default=None, repr=False, compare=False)
 
@@ -210,6 +212,8 @@ class Findings:
                     for i, (cell, width) in enumerate(zip(row, widths, strict=True))
                 ]
                 lines.append(f"{number}  {'  '.join(cells)}".rstrip())
+                if place and findings[place - 1].sentence:
+                    lines.append(f"     {findings[place - 1].sentence}")
         return [*lines[not lines[0] :], "", *self.counts()]
 
     def counts(self) -> list[str]:
@@ -426,9 +430,9 @@ class _Lists:
         """Return which pairs have a column that numbers rows, or are of indicators of a column."""
         family = {name: source for name, (source, _) in self.facts.indicators.items()}
         family |= {source: source for source in family.values()}
-        numbers = np.array([name in self.facts.numbering for name in self.scan.names])
+        numbers = np.array([name in self.facts.numbering for name in self.scan.names], bool)
         place = {source: i for i, source in enumerate(dict.fromkeys(family.values()))}
-        families = np.array([place.get(family.get(n, ""), -1) for n in self.scan.names])
+        families = np.array([place.get(family.get(n, ""), -1) for n in self.scan.names], int)
         first, second = self.rows.pairs.T
         same = (families[first] == families[second]) & (families[first] >= 0)
         return np.asarray(numbers[first] | numbers[second] | same)
@@ -613,6 +617,7 @@ class _Lists:
             spearman_interval=spearman_interval(spearman, rows),
             adjusted_pvalue=float(of_rows.adjusted_pvalue[place]),
             rows=rows,
+            sentence="" if examined is None else examined.sentence(scan),
             remarks=tuple(remarks),
             details=None if examined is None else examined.details,
         )

@@ -17,13 +17,15 @@ test that fits the rows does not reject its independence.
 from __future__ import annotations
 
 import dataclasses
+import functools
 from collections.abc import Iterator
 from typing import Any
 
 import numpy as np
 
 from hgr_jax._arrays import Floats, Integers
-from hgr_jax._texts import counted, pvalue_as_text
+from hgr_jax._texts import as_date, counted, pvalue_as_text
+from hgr_jax.core.describe import Means, as_number, describe
 from hgr_jax.core.host.linalg import top_singular_values
 from hgr_jax.core.host.ranks import ranks
 from hgr_jax.core.kernels import Indicators
@@ -121,6 +123,17 @@ class ExaminedPair:
     value: float
     f: Floats
     g: Floats
+
+    def sentence(self, scan: Any) -> str:
+        """Say what the relation is, in units of the columns; nothing given others."""
+        if self.details.residuals is not None:
+            return ""
+        first = [scan.data.dates.get(name) for name in self.names]
+        a, b = (as_number if date is None else functools.partial(as_date, date) for date in first)
+        levels = [None if c is None else c.levels for c in map(scan.category, self.names)]
+        columns, transformed = (self.pair.columns[0], self.pair.columns[1]), (self.f, self.g)
+        means = Means.of(*self.pair.sides, self.pair.fitted.shares)
+        return describe(self.names, columns, (levels[0], levels[1]), transformed, means, (a, b))
 
     @classmethod
     def of(cls, scan: Any, names: tuple[str, str], value: float) -> ExaminedPair | None:

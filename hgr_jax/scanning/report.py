@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import dataclasses
-import datetime
 import shlex
 from collections.abc import Mapping, Sequence
 from typing import Any, cast
@@ -11,7 +10,7 @@ from typing import Any, cast
 import numpy as np
 
 from hgr_jax._arrays import Floats, Integers, in_unit
-from hgr_jax._texts import counted, shortened
+from hgr_jax._texts import as_date, counted, shortened
 from hgr_jax._threads import one_blas_thread
 from hgr_jax.plotting import conditional_means
 from hgr_jax.scanning.facts import is_spread_out, marks_of
@@ -41,7 +40,6 @@ MAX_INTEGER = 1e12
 
 MAX_LEVELS_SHOWN = 3
 MAX_LEVEL_LETTERS = 18
-SECONDS_PER_DAY = 86400
 
 
 def profiles_of(result: Any, table: Any = None) -> list[Profile]:
@@ -148,16 +146,6 @@ def _raw_summary(values: list[Any] | None) -> tuple[int | None, int | None, list
     many = len(texts) >= MIN_ALERT_ROWS and distinct >= MIN_DISTINCT_SHARE * len(texts)
     alerts = ["nearly all texts are distinct: an identifier?"] if many else []
     return distinct, len(values) - len(texts), alerts
-
-
-def as_date(first: float, days: float) -> str:
-    """Write the date that lies ``days`` after ``first``, which is in seconds since 1970."""
-    seconds = round(first + days * SECONDS_PER_DAY)
-    try:
-        moment = datetime.datetime(1970, 1, 1) + datetime.timedelta(seconds=seconds)
-    except OverflowError:  # a year beyond Python's dates
-        return f"year {1970 + seconds / SECONDS_PER_DAY / 365.2425:.0f}"
-    return f"{moment:%Y-%m-%d}" if seconds % SECONDS_PER_DAY == 0 else f"{moment:%Y-%m-%d %H:%M}"
 
 
 def samples_of(result: Any, rows: Integers) -> list[Sample]:

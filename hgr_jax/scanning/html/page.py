@@ -212,7 +212,7 @@ def _finding_list(
             f'<td data-label="{html.escape(header)}">{html.escape(value)}</td>'
             for header, value in zip(FINDING_HEADERS[1:-1], values, strict=True)
         )
-        remark = html.escape(finding.remark)
+        remark = html.escape("; ".join(filter(None, [finding.sentence, finding.remark])))
         rows.append(f'<tr><th scope="row">{link}</th>{cells}<td class="remark">{remark}</td></tr>')
     return f"<tbody>{''.join(rows)}</tbody>"
 

@@ -1,0 +1,290 @@
+"""Say in words, in the units of the variables, what a pair of transformations does.
+
+What a person looks for first is the mean of one variable given the other: of the first function
+g_1 of the ranks of y, which just rises,
+
+    E[g_1(y) | x]  =  sum over i of m_i1 f_i(x),      m_i1 the mean product of f_i(x) and g_1(y),
+
+over those moments that are more than chance.  Where it is half of the dependence, it is described,
+of the variable that the other explains better: "y is lowest near x = 1.9, and rises on both sides".
+Where neither mean says as much, as of a ring, the transformations of both are.  A function of x is
+looked at in bins of as many rows each, between 1 and 99% of the rows, so that no outlier decides;
+it turns where it comes back by a fifth of its range.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Callable, Sequence
+from typing import NamedTuple
+
+import numpy as np
+
+from hgr_jax._arrays import Floats
+
+MOST_BINS, ROWS_PER_BIN = 40, 8
+"""Largest number of bins of a variable, and smallest number of rows of one."""
+
+TAILS = 0.01
+"""Share of the rows at either end that decide nothing."""
+
+LEAST_MOMENT = 2.5
+"""Smallest moment that is more than chance, in standard errors."""
+
+LEAST_SHARE_OF_MEAN = 0.5
+"""Smallest correlation of a variable and its mean given the other, as a share of that of the
+transformations, for which the mean is described."""
+
+LEAST_TURN = 0.2
+"""Smallest way back, as a share of the range of a transformation, that is a turn."""
+
+ALMOST_MONOTONE = 0.97
+"""Smallest correlation of a function and one that just rises or falls, for which it does not turn:
+functions of ranks swing a little beside a step."""
+
+LARGE_STEP, BINS_OF_STEP, MIN_BINS_BESIDE, BINS_BESIDE = 0.75, 3, 8, 10
+"""Smallest change within a few bins, as a share of the range, that is a step, the number of these
+bins, the smallest number of others, and of how many bins one is on either side."""
+
+MUCH_BETTER = 0.05
+"""By how much a mean of the first variable must be the larger share to be described instead."""
+
+MOST_TURNS_NAMED = 4
+"""Largest number of turns that are named; more are an oscillation."""
+
+Format = Callable[[float], str]
+"""Writes a value of a variable: a number, or a date."""
+
+Levels = Sequence[str] | None
+"""Labels of the levels of a category; None of numbers."""
+
+
+def as_number(value: float) -> str:
+    """Write a number with the digits that one says aloud."""
+    return f"{value:,.0f}" if abs(value) >= 1000 else f"{value:.3g}"
+
+
+@dataclasses.dataclass(frozen=True)
+class Shape:
+    """What a transformation does along its variable.
+
+    Attributes:
+      points, values: ``(k,)``, medians of the variable in bins, rising, and means of the
+        transformation there.
+      turns: positions among these of its turns.
+    """
+
+    points: Floats
+    values: Floats
+    turns: tuple[int, ...]
+
+    @classmethod
+    def of(cls, x: Floats, f: Floats) -> Shape:
+        """Return the shape of a transformation with values ``f (n,)`` at ``x (n,)``."""
+        distinct, codes = np.unique(x, return_inverse=True)
+        if len(distinct) > MOST_BINS:
+            order = np.argsort(x, kind="stable")
+            cut = int(TAILS * len(x))
+            order = order[cut : len(order) - cut]
+            bins = max(2, min(MOST_BINS, len(order) // ROWS_PER_BIN))
+            codes = np.full(len(x), -1)
+            codes[order] = np.arange(len(order)) * bins // len(order)
+            middles = (np.arange(bins) + 0.5) * len(order) / bins
+            distinct = x[order[middles.astype(int)]]
+        inside = codes >= 0
+        counts = np.bincount(codes[inside], minlength=len(distinct))
+        values = np.bincount(codes[inside], f[inside], minlength=len(distinct)) / counts
+        turns = turning_points(values, LEAST_TURN * float(np.ptp(values)))
+        if turns and _monotone_share(values, counts) >= ALMOST_MONOTONE:
+            turns = ()
+        return cls(distinct, values, turns)
+
+    @property
+    def rises(self) -> bool:
+        """Whether the values rise, until their first turn."""
+        return bool(self.values[self.turns[0] if self.turns else -1] > self.values[0])
+
+    @property
+    def step(self) -> tuple[float, float] | None:
+        """The points between which most of the change is, if it is a step."""
+        width, beside = BINS_OF_STEP, len(self.values) // BINS_BESIDE
+        if len(self.values) < width + MIN_BINS_BESIDE:
+            return None
+        changes = np.abs(self.values[width:] - self.values[:-width])
+        place = beside + int(np.argmax(changes[beside : len(changes) - beside]))
+        if changes[place] < LARGE_STEP * np.ptp(self.values):
+            return None
+        return float(self.points[place]), float(self.points[place + width])
+
+
+def _monotone_share(values: Floats, counts: Floats) -> float:
+    """Return the correlation of values and a function near to them that just rises or falls."""
+    ordered = (
+        values
+        if values @ np.arange(len(values)) > values.mean() * np.arange(len(values)).sum()
+        else -values
+    )
+    above = np.maximum.accumulate(ordered)
+    below = np.minimum.accumulate(ordered[::-1])[::-1]
+    one, other = (x - np.average(x, weights=counts) for x in (ordered, (above + below) / 2))
+    scale = np.sqrt((counts * one**2).sum() * (counts * other**2).sum())
+    return float((counts * one * other).sum() / scale) if scale > 0 else 0.0
+
+
+def turning_points(values: Floats, least: float) -> tuple[int, ...]:
+    """Return the positions where values turn, and come back by more than ``least``."""
+    turns, low, high, direction = list[int](), 0, 0, 0
+    for place in range(1, len(values)):
+        low = place if values[place] < values[low] else low
+        high = place if values[place] > values[high] else high
+        if direction >= 0 and values[high] - values[place] > least:
+            if direction:
+                turns.append(high)
+            direction, low = -1, place
+        elif direction <= 0 and values[place] - values[low] > least:
+            if direction:
+                turns.append(low)
+            direction, high = 1, place
+        if direction > 0:
+            low = place
+        elif direction < 0:
+            high = place
+    return tuple(turn for turn in turns if 0 < turn < len(values) - 1)
+
+
+class Means(NamedTuple):
+    """The means of either variable given the other, in the rows.
+
+    Attributes:
+      of_second, of_first: ``(n,)``, of the second variable given the first, and the reverse.
+      shares: correlations of both with the variables that they are means of.
+    """
+
+    of_second: Floats
+    of_first: Floats
+    shares: tuple[float, float]
+
+    @classmethod
+    def of(cls, f: Floats, g: Floats, shares: Floats) -> Means:
+        """Return the means by orthonormal functions ``(h, n)`` and ``(k, n)`` of both ranks."""
+        least = LEAST_MOMENT * float(np.sqrt(np.sum(shares**2)))
+        rows, columns = ((x * shares) @ y[0] for x, y in ((f, g), (g, f)))
+        kept = [np.where(np.abs(m) > least, m, 0) for m in (rows, columns)]
+        of_both = (kept[0] @ f, kept[1] @ g)
+        return cls(*of_both, (float(np.linalg.norm(kept[0])), float(np.linalg.norm(kept[1]))))
+
+
+def describe(
+    names: tuple[str, str],
+    columns: tuple[Floats, Floats],
+    levels: tuple[Levels, Levels],
+    transformed: tuple[Floats, Floats],
+    means: Means,
+    formats: tuple[Format, Format] = (as_number, as_number),
+) -> str:
+    """Return a sentence on two variables and their transformations in the rows, ``(n,)`` each.
+
+    Args:
+      names: of the variables.
+      columns: numbers, or codes of levels.
+      levels: labels of the levels of a category, or None.
+      transformed: values of the transformations.
+      means: of two numbers, the mean of each given the other.
+      formats: of numbers.
+    """
+    one, other = levels
+    if one is not None and other is not None:
+        return _of_levels(names, columns, (one, other))
+    if one is not None:
+        return _of_level_and_number(names, columns, one, formats[1])
+    if other is not None:
+        return _of_level_and_number(names[::-1], columns[::-1], other, formats[0])
+    whole = abs(float(np.corrcoef(*transformed)[0, 1]))
+    if max(means.shares) < LEAST_SHARE_OF_MEAN * whole:
+        shapes = [Shape.of(x, f) for x, f in zip(columns, transformed, strict=True)]
+        return _of_two_that_turn(names, shapes, formats)
+    side = int(means.shares[1] > means.shares[0] + MUCH_BETTER)
+    shape = Shape.of(columns[side], (means.of_second, means.of_first)[side])
+    by, of = names[side], names[1 - side]
+    step = None if shape.turns else Shape.of(columns[side], transformed[side]).step
+    if step is not None:
+        way = "steps up" if shape.rises else "steps down"
+        return f"{of} {way} between {by} = {formats[side](step[0])} and {formats[side](step[1])}"
+    return _of_mean(by, of, shape, formats[side])
+
+
+def _of_mean(by: str, of: str, shape: Shape, form: Format) -> str:
+    """Return a sentence on the mean of one variable along another."""
+    if not shape.turns:
+        return f"{of} {'rises' if shape.rises else 'falls'} with {by}"
+    at = [form(shape.points[turn]) for turn in shape.turns]
+    if len(at) == 1:
+        most, then = ("highest", "falls") if shape.rises else ("lowest", "rises")
+        return f"{of} is {most} near {by} = {at[0]}, and {then} on both sides"
+    if len(at) > MOST_TURNS_NAMED:
+        return f"{of} goes up and down along {by}: {len(at)} turns, the first near {at[0]}"
+    ways = ["rises", "falls"] if shape.rises else ["falls", "rises"]
+    parts = [f"{ways[i % 2]} to {by} = {point}" for i, point in enumerate(at)]
+    return f"{of} {', '.join(parts)}, then {ways[len(at) % 2]}"
+
+
+def _of_two_that_turn(
+    names: tuple[str, str], shapes: Sequence[Shape], formats: tuple[Format, Format]
+) -> str:
+    """Return a sentence on two transformations, where neither mean says much."""
+    if not (shapes[0].turns and shapes[1].turns):
+        side = int(bool(shapes[1].turns))
+        sign = 1 if shapes[1 - side].rises else -1
+        shape = dataclasses.replace(shapes[side], values=sign * shapes[side].values)
+        return _of_mean(names[side], names[1 - side], shape, formats[side])
+    a, b = (
+        [form(shape.points[turn]) for turn in shape.turns]
+        for shape, form in zip(shapes, formats, strict=True)
+    )
+    if len(a) == len(b) == 1:
+        together = shapes[0].rises == shapes[1].rises
+        where, of_ring = ("far from", "") if together else ("near", " (a ring)")
+        return f"{names[1]} is far from {b[0]} where {names[0]} is {where} {a[0]}{of_ring}"
+    ways = [
+        f"{name} {len(at)} times" if len(at) > MOST_TURNS_NAMED else f"{name} near {', '.join(at)}"
+        for name, at in zip(names, (a, b), strict=True)
+    ]
+    return f"neither just rises with the other; they turn: {ways[0]}; {ways[1]}"
+
+
+def _of_level_and_number(
+    names: tuple[str, str], columns: tuple[Floats, Floats], levels: Sequence[str], form: Format
+) -> str:
+    """Return a sentence on the medians of a number in the levels of a category."""
+    codes, x = columns[0].astype(int), columns[1]
+    present = np.unique(codes)
+    medians = np.array([np.median(x[codes == code]) for code in present])
+    order = np.argsort(medians, kind="stable")
+    low, high = present[order[0]], present[order[-1]]
+    if medians[order[0]] == medians[order[-1]]:
+        return f"{names[1]} has the same median in all levels of {names[0]}, but another spread"
+    middle = [form(float(medians[order[place]])) for place in (0, -1)]
+    return (
+        f"{names[1]} is lowest where {names[0]} is {levels[low]} (median {middle[0]}), highest"
+        f" where it is {levels[high]} ({middle[1]})"
+    )
+
+
+def _of_levels(
+    names: tuple[str, str],
+    columns: tuple[Floats, Floats],
+    levels: tuple[Sequence[str], Sequence[str]],
+) -> str:
+    """Return a sentence on the two levels that go together most, beyond chance."""
+    codes = columns[0].astype(int), columns[1].astype(int)
+    table = np.zeros((len(levels[0]), len(levels[1])))
+    np.add.at(table, codes, 1)
+    rows = table.sum(axis=1, keepdims=True)
+    expected = rows * table.sum(axis=0) / table.sum()
+    excess = (table - expected) / np.sqrt(np.maximum(expected, 1e-12))
+    i, j = np.unravel_index(int(np.argmax(excess)), table.shape)
+    share, others = table[i, j] / rows[i, 0], table[:, j].sum() / table.sum()
+    return (
+        f"{names[1]} is {levels[1][j]} in {share:.0%} of the rows where {names[0]} is"
+        f" {levels[0][i]} ({others:.0%} of all)"
+    )
