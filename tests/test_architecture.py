@@ -45,7 +45,7 @@ BUDGETS = {
     "measures": 3_740,
     "inference": 4_482,
     "tables": 6_660,
-    "scanning": 8_999,
+    "scanning": 9_020,
     "cli": 1_400,
     "fairness": 5_334,
     "datasets": 200,

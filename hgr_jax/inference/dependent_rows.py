@@ -195,18 +195,6 @@ class RowDesign:
         starts, sizes = (np.repeat(each, self.sizes) for each in (self.starts, self.sizes))
         return np.asarray((np.arange(len(starts)) - starts + shifts) % sizes + starts)
 
-    def later(self, values: NDArray[Any], lag: int, missing: float) -> NDArray[Any]:
-        """Return for each row what is ``lag`` rows later in its series, ``missing`` past the end.
-
-        Of columns ``(n,)`` or ``(n, p)``.
-        """
-        starts, sizes = (np.repeat(each, self.sizes) for each in (self.starts, self.sizes))
-        place = np.arange(len(starts)) + lag
-        inside = (starts <= place) & (place < starts + sizes)
-        moved = np.full_like(values, missing)
-        moved[self.rows[inside]] = values[self.rows[place[inside]]]
-        return moved
-
     def is_constant(self, values: Floats) -> bool:
         """Return whether a variable ``(n,)`` is constant in each group, where it is present."""
         ordered = values[self.rows]

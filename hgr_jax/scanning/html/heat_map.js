@@ -35,9 +35,6 @@ function heatMap(choosePair) {
   let hover = null;
   const colors = {};
   let drag = null;
-  const fingers = new Map(); // where each pointer that is down is
-  let replaced = null; // the choice before the first of two clicks
-  let scrolling = 0;
 
   function values(i, j) {
     const [first, second] = i < j ? [i, j] : [j, i];
@@ -161,12 +158,15 @@ function heatMap(choosePair) {
     at("zoom-out").disabled = view.zoom <= 1;
   }
 
-  function zoom(factor, px = plot.left + plot.side / 2, py = plot.top + plot.side / 2) {
+  /* Zooms about the cell in `hover`, or the middle. */
+
+  function zoom(factor) {
     const most = Math.max(4, (80 * p) / plot.side);
     const next = Math.min(most, Math.max(1, view.zoom * factor));
-    const shift = (1 / plot.cell) * (1 - view.zoom / next);
-    view.x += Math.max(0, px - plot.left) * shift;
-    view.y += Math.max(0, py - plot.top) * shift;
+    const seen = p / view.zoom;
+    const at = hover ? { x: hover.j + 0.5, y: hover.i + 0.5 }
+      : { x: view.x + seen / 2, y: view.y + seen / 2 };
+    for (const axis of ["x", "y"]) view[axis] = at[axis] - ((at[axis] - view[axis]) * view.zoom) / next;
     view.zoom = next;
     draw();
   }
@@ -215,18 +215,6 @@ function heatMap(choosePair) {
     draw();
   }
 
-  function pinch(event) {
-    const apart = () => {
-      const [first, second] = fingers.values();
-      return Math.max(1, Math.hypot(first.x - second.x, first.y - second.y));
-    };
-    const before = apart();
-    fingers.set(event.pointerId, { x: event.offsetX, y: event.offsetY });
-    const [first, second] = fingers.values();
-    zoom(apart() / before, (first.x + second.x) / 2, (first.y + second.y) / 2);
-    drag = { x: event.clientX, y: event.clientY, moved: true };
-  }
-
   /* Chooses the pair of a cell; returns a function that scrolls to it. */
 
   function choose(cell) {
@@ -234,28 +222,11 @@ function heatMap(choosePair) {
     return choosePair([names[i], names[j]]);
   }
 
-  canvas.addEventListener("wheel", (event) => {
-    // Only where asked for, else the page scrolls: after a click, or by a pinch of a touch pad.
-    if (document.activeElement !== canvas && !event.ctrlKey) return;
-    if (event.deltaY > 0 && view.zoom === 1) return;
-    event.preventDefault();
-    const turn = (event.deltaY * (event.deltaMode ? 30 : 1)) / 300; // of lines, or of pixels
-    zoom(Math.exp(-Math.min(0.4, Math.max(-0.4, turn))), event.offsetX, event.offsetY);
-    point(event);
-  }, { passive: false });
   canvas.addEventListener("pointerdown", (event) => {
-    drag = { x: event.clientX, y: event.clientY, moved: fingers.size > 0 };
-    fingers.set(event.pointerId, { x: event.offsetX, y: event.offsetY });
+    drag = { x: event.clientX, y: event.clientY, moved: false };
     canvas.setPointerCapture(event.pointerId);
   });
-  for (const end of ["pointerup", "pointercancel"]) {
-    canvas.addEventListener(end, (event) => fingers.delete(event.pointerId));
-  }
   canvas.addEventListener("pointermove", (event) => {
-    if (fingers.size === 2 && fingers.has(event.pointerId)) {
-      pinch(event);
-      return;
-    }
     if (drag && event.buttons) {
       const [dx, dy] = [event.clientX - drag.x, event.clientY - drag.y];
       if (drag.moved || Math.hypot(dx, dy) > 4) {
@@ -272,14 +243,7 @@ function heatMap(choosePair) {
   canvas.addEventListener("click", (event) => {
     const cell = under(event);
     if (!cell || (drag && drag.moved)) return;
-    if (event.detail < 2) replaced = table.chosen();
-    clearTimeout(scrolling);
-    scrolling = setTimeout(choose(cell), 300);
-  });
-  canvas.addEventListener("dblclick", () => {
-    clearTimeout(scrolling);
-    table.choose(replaced);
-    reset();
+    choose(cell)();
   });
   canvas.addEventListener("keydown", (event) => {
     if (event.ctrlKey || event.metaKey || event.altKey) return;
@@ -300,7 +264,6 @@ function heatMap(choosePair) {
     else if ("+=".includes(event.key)) zoom(1.5);
     else if (event.key === "-") zoom(1 / 1.5);
     else if (event.key === "0") reset();
-    else if (event.key === "Escape") canvas.blur(); // the wheel is the page's again
   });
   at("zoom-in").addEventListener("click", () => zoom(1.5));
   at("zoom-out").addEventListener("click", () => zoom(1 / 1.5));
@@ -317,8 +280,8 @@ function heatMap(choosePair) {
   const monotone = measureBelow === "monotone part"
     ? " (|Spearman|; with a category, what mean ranks of its levels explain)" : "";
   at("map-hint").textContent = `${measure} above the diagonal, ${measureBelow}${monotone} below. `
-    + "Click a cell, or use arrows and Enter, to see the pair; then the wheel zooms. "
-    + "Drag: move. Double click: reset.";
+    + "Click a cell, or use arrows and Enter, to see the pair. "
+    + "Plus and minus zoom, and a drag moves what is zoomed.";
   canvas.setAttribute("aria-label",
     `${measure} and ${measureBelow} of all pairs of ${p} columns; arrows choose a cell, Enter shows `
     + "its pair; the table holds the same values.");

@@ -138,5 +138,5 @@ const table = (() => {
   at("search").addEventListener("input", filter);
   at("pair").addEventListener("click", () => choose(null));
   filter();
-  return { choose, chosen: () => pair };
+  return { choose };
 })();
