@@ -61,7 +61,7 @@ Levels = Sequence[str] | None
 
 def as_number(value: float) -> str:
     """Write a number with the digits that one says aloud."""
-    return f"{value:,.0f}" if abs(value) >= 1000 else f"{value:.3g}"
+    return f"{value:,.0f}" if abs(value) >= 10_000 else f"{value:.{3 if abs(value) < 1000 else 4}g}"
 
 
 @dataclasses.dataclass(frozen=True)
@@ -117,16 +117,19 @@ class Shape:
         return float(self.points[place]), float(self.points[place + width])
 
 
+def nearly_monotone(values: Floats) -> Floats:
+    """Return a function that just rises or falls, between the envelopes of values in order."""
+    middle = np.arange(len(values)) - (len(values) - 1) / 2
+    sign = 1 if values @ middle > 0 else -1
+    above = np.maximum.accumulate(sign * values)
+    below = np.minimum.accumulate(sign * values[::-1])[::-1]
+    return sign * (above + below) / 2
+
+
 def _monotone_share(values: Floats, counts: Floats) -> float:
     """Return the correlation of values and a function near to them that just rises or falls."""
-    ordered = (
-        values
-        if values @ np.arange(len(values)) > values.mean() * np.arange(len(values)).sum()
-        else -values
-    )
-    above = np.maximum.accumulate(ordered)
-    below = np.minimum.accumulate(ordered[::-1])[::-1]
-    one, other = (x - np.average(x, weights=counts) for x in (ordered, (above + below) / 2))
+    sides = (values, nearly_monotone(values))
+    one, other = (x - np.average(x, weights=counts) for x in sides)
     scale = np.sqrt((counts * one**2).sum() * (counts * other**2).sum())
     return float((counts * one * other).sum() / scale) if scale > 0 else 0.0
 
@@ -245,11 +248,7 @@ def _of_two_that_turn(
         together = shapes[0].rises == shapes[1].rises
         where, of_ring = ("far from", "") if together else ("near", " (a ring)")
         return f"{names[1]} is far from {b[0]} where {names[0]} is {where} {a[0]}{of_ring}"
-    ways = [
-        f"{name} {len(at)} times" if len(at) > MOST_TURNS_NAMED else f"{name} near {', '.join(at)}"
-        for name, at in zip(names, (a, b), strict=True)
-    ]
-    return f"neither just rises with the other; they turn: {ways[0]}; {ways[1]}"
+    return f"{names[1]} depends on {names[0]}, but does not just rise, fall or turn with it"
 
 
 def _of_level_and_number(

@@ -294,6 +294,11 @@ def certify(
     """
     check_choice("method", method, tuple(BOUNDS_BY_METHOD))
     check_level("level", level)
+    if np.ndim(prediction) == 0:
+        raise TypeError(
+            "certify takes (prediction, protected, penalty), in this order; got a"
+            f" {type(prediction).__name__} as prediction."
+        )
     y = np.array(y) if isinstance(y, list | tuple) else y
     name_of_y = name if isinstance(name := getattr(y, "name", None), str) else "y"
     data = TrainingData.of(prediction, y, protected)

@@ -41,6 +41,13 @@ NAME_OF_IDENTIFIER = re.compile(
 )
 """Names of columns that number the rows and are nothing else."""
 
+NAME_OF_COUNT = re.compile(
+    r"(^|[_\W])(obs|observation|case|record|sample|entry|item|seq|subject|participant|patient"
+    r"|respondent|line|count|counter|n)$",
+    re.IGNORECASE,
+)
+"""Other names of columns that number the rows, if they count them from 0 or 1."""
+
 MIN_NUMBERED_ROWS = 10
 """Smallest number of rows that a column is said to number."""
 
@@ -115,8 +122,10 @@ class TableFacts:
         """Columns that number the rows, or the units of a panel, and what they do, in words."""
         found = {}
         for name, values in self.numbers.items():
-            named = NAME_OF_IDENTIFIER.search(name) is not None
-            if named and name not in self.columns.dates and _numbers_rows(values):
+            if name in self.columns.dates or not _numbers_rows(values):
+                continue
+            counts = values[0] in (0, 1) and bool((np.diff(values) == 1).all())
+            if NAME_OF_IDENTIFIER.search(name) or (counts and NAME_OF_COUNT.search(name)):
                 found[name] = "numbers the rows"
         panel = self.panel
         if panel is not None and panel.unit in self.numbers:
@@ -214,6 +223,13 @@ class TableFacts:
         return best
 
     @functools.cached_property
+    def times(self) -> list[str]:
+        """The columns that may be times: dates, and whole numbers by their names, or of years."""
+        numbers = self.numbers.items()
+        whole = [name for name, x in numbers if _is_whole(x) and _may_be_times(name, x)]
+        return [name for name in self.numbers if name in self.columns.dates or name in whole]
+
+    @functools.cached_property
     def panel(self) -> Panel | None:
         """The panel that the rows are: each unit at most once at each time."""
         rows = self.columns.rows
@@ -222,10 +238,8 @@ class TableFacts:
             for name, values in self.numbers.items()
             if name not in self.columns.dates and _is_whole(values)
         }
-        times = [name for name in self.numbers if name in self.columns.dates]
-        times += [name for name, values in whole.items() if _may_be_times(name, values)]
-        for time in times:
-            for unit in (*self.codes, *(name for name in whole if name not in times)):
+        for time in self.times:
+            for unit in (*self.codes, *(name for name in whole if name not in self.times)):
                 units = self.codes[unit] if unit in self.codes else whole[unit]
                 moments = self.numbers[time]
                 if np.isnan(moments).any() or np.isnan(units).any() or units.min() < 0:
@@ -279,8 +293,8 @@ def _numbers_rows(values: Floats) -> bool:
     """
     if len(values) < MIN_NUMBERED_ROWS or not _is_whole(values):
         return False
-    steps = np.diff(values)
-    if (steps > 0).all() or (steps < 0).all():
+    before, after = values[:-1], values[1:]
+    if (before < after).all() or (before > after).all():
         return True
     return len(np.unique(values)) == len(values) and is_spread_out(values)
 
@@ -320,7 +334,7 @@ def marks_of(values: Floats) -> dict[float, int]:
     """Return values at the ends of a column that may stand for a missing one, and their counts.
 
     Each is far from all values between them, and is repeated or a usual one; or it is one of two
-    or three neighbouring codes, as 97, 98 and 99.
+    or three codes, as 97, 98 and 99, or 88 and 99.
     """
     present = values[~np.isnan(values)]
     distinct, counts = np.unique(present, return_counts=True)
@@ -360,7 +374,8 @@ def _are_marks(distinct: Floats, counts: Integers, marks: slice, inside: slice, 
         repeated = (usual and abs(value) > 9) or counts[marks][0] >= enough
         return bool(far and repeated and (usual or len(distinct) > MIN_DISTINCT + 2))
     coded = (ends[0] > values[-1] and set(f"{ends[-1]:g}") == {"9"}) or (ends[-1] < 0 <= values[0])
-    if not coded or (np.diff(ends) != 1).any():
+    alike = (np.diff(ends) == 1).all() or all(len(set(f"{abs(x):g}")) == 1 for x in ends)
+    if not coded or not alike:
         return False
     far = gap > MIN_GAP_OF_MARK * (last - first)
     scale = len(values) <= 7 and (np.diff(values) == 1).all() and gap > 1

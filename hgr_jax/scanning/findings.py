@@ -31,7 +31,7 @@ from hgr_jax._texts import (
     shortened,
 )
 from hgr_jax._threads import one_blas_thread
-from hgr_jax.core.fits import normal_quantile
+from hgr_jax.core.describe import nearly_monotone
 from hgr_jax.scanning.facts import TableFacts
 from hgr_jax.scanning.fits import HostPair, PairDetails
 from hgr_jax.scanning.missing_values import missing_remarks
@@ -95,7 +95,6 @@ class Finding:
       hgr: HGR; in a scan without it, the measure of the scan.
       interval: a 95% interval for it, NaN where there is none.
       spearman: |Spearman|, NaN with a category.
-      spearman_interval: a 95% interval for it (Bonett & Wright 2000).
       adjusted_pvalue: as in the scan.
       rows: rows where both columns are present.
       sentence: what the relation is, in units of the columns; empty given other columns.
@@ -108,7 +107,6 @@ class Finding:
     hgr: float
     interval: tuple[float, float]
     spearman: float
-    spearman_interval: tuple[float, float]
     adjusted_pvalue: float
     rows: int
     sentence: str = ""
@@ -330,21 +328,6 @@ def monotone_of(rows: Any) -> Floats:
     return np.asarray(np.minimum(rows.spearman, hgr_of(rows)))
 
 
-def spearman_interval(value: float, rows: int) -> tuple[float, float]:
-    """Return an interval for |Spearman|.
-
-        tanh(atanh(r) -+ z sqrt((1 + r^2 / 2) / (n - 3)))
-
-    Source: Bonett & Wright, "Sample size requirements for estimating Pearson, Kendall and Spearman
-    correlations" (2000).
-    """
-    if math.isnan(value) or rows < 4:
-        return math.nan, math.nan
-    middle = math.atanh(min(value, 1 - 1e-12))
-    step = normal_quantile((1 + LEVEL) / 2) * math.sqrt((1 + value**2 / 2) / (rows - 3))
-    return max(math.tanh(middle - step), 0.0), math.tanh(middle + step)
-
-
 @one_blas_thread()
 def findings_of(scan: Any, n: int, min_rows: int) -> Findings:
     """Return the findings of a `Scan`, as `Scan.findings` says."""
@@ -382,12 +365,8 @@ def monotone_correlation(f: Floats, g: Floats, columns: Sequence[Floats]) -> flo
     sides = []
     for values, column in zip((f, g), columns, strict=True):
         order = np.argsort(column, kind="stable")
-        ordered = values[order]
-        ordered = ordered if ordered @ np.arange(len(order)) > 0 else -ordered
-        above = np.maximum.accumulate(ordered)
-        below = np.minimum.accumulate(ordered[::-1])[::-1]
         monotone = np.empty(len(order))
-        monotone[order] = (above + below) / 2
+        monotone[order] = nearly_monotone(values[order])
         sides.append(monotone - monotone.mean())
     scale = math.sqrt(float(sides[0] @ sides[0]) * float(sides[1] @ sides[1]))
     return abs(float(sides[0] @ sides[1])) / scale if scale > 0 else 0.0
@@ -487,6 +466,11 @@ class _Lists:
         return tuple(found[place] for place in places.tolist() if place in found)
 
     def _groups_of_pair(self, i: int, j: int) -> frozenset[str]:
+        """Return what two columns stand for: their groups, or a total, beside one of its parts."""
+        a, b = self.scan.names[i], self.scan.names[j]
+        for total, part in ((a, b), (b, a)):
+            if part in self.facts.parts_of(total):
+                return frozenset([f"parts of {total}"])
         return frozenset(self.groups[self.scan.names[column]][0] for column in (i, j))
 
     def _of_first_columns(self, place: int) -> int:
@@ -614,7 +598,6 @@ class _Lists:
             hgr=hgr,
             interval=interval,
             spearman=spearman,
-            spearman_interval=spearman_interval(spearman, rows),
             adjusted_pvalue=float(of_rows.adjusted_pvalue[place]),
             rows=rows,
             sentence="" if examined is None else examined.sentence(scan),

@@ -82,6 +82,9 @@ or falls."""
 MOST_IN_PERIOD, PERIODS = 400, 3
 """Largest number of rows of a period, and smallest number of periods of a calendar column."""
 
+MIN_REPEATED = 0.98
+"""Smallest share of the rows of a calendar column that repeat those of the period before."""
+
 SHIFTED_FUNCTIONS = 4
 """Number of functions of either column that are shifted: a test of all takes a second of 100,000
 rows."""
@@ -248,8 +251,12 @@ class RemarkFinder:
         if any(trends):
             # Differences of independent rows have the correlation -1/2, those of a walk have 0.
             slow = any(
-                trend and _autocorrelations(np.diff(other), runs[1:])[0] > MIN_OF_DIFFERENCES
-                for trend, other in zip(trends, of_ranks[::-1], strict=True)
+                trend
+                and (
+                    name in self.facts.times
+                    or _autocorrelations(np.diff(other), runs[1:])[0] > MIN_OF_DIFFERENCES
+                )
+                for name, trend, other in zip(examined.names, trends, of_ranks[::-1], strict=True)
             )
         else:
             slow = all(_autocorrelations(r, runs)[0] > MIN_OF_RANKS for r in of_ranks)
@@ -422,6 +429,6 @@ def _period(ranked: Floats) -> int:
     """Return after how many rows a column repeats itself, as months do; 0 where it does not."""
     most = min(MOST_IN_PERIOD, len(ranked) // PERIODS)
     for period in np.flatnonzero(ranked[1 : most + 1] == ranked[0]) + 1:
-        if period > 1 and (ranked[period:] == ranked[:-period]).all():
+        if period > 1 and np.mean(ranked[period:] == ranked[:-period]) >= MIN_REPEATED:
             return int(period)
     return 0
