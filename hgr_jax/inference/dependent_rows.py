@@ -51,6 +51,9 @@ MIN_NORMAL_ROWS = 20
 """Smallest number of effective rows, times the square of a column's share, with which moments are
 taken to be near normal: where the law is known, their tail is then no lighter than it."""
 
+DRAWS = 999
+"""Default number of random orders: below their smallest p-value there is the tail."""
+
 MANY_DRAWS = 10**9
 """A number of draws that is no bound on a p-value beside the number of orders."""
 
@@ -238,9 +241,10 @@ class RowDesign:
         return residuals(centred, np.zeros((0, len(self.rows))), None)
 
     def in_cells(self, functions: Floats) -> Floats:
-        """Return functions of the sorted rows in the cells of a panel, 0 where there is no row."""
+        """Return the first functions of the rows in the cells of a panel, 0 where there is none."""
         if self.cells is None:
             return functions
+        functions = functions[:OF_BOTH]
         whole = np.zeros((len(functions), math.prod(self.shape)), functions.dtype)
         whole[:, self.cells] = functions
         return whole
@@ -482,7 +486,9 @@ def order_tests(
                 orders = np.stack([design.shifted(lag)[orders] for lag in lags], axis=1)
                 orders = orders.reshape(-1, orders.shape[-1])
             counts.append(present[orders] @ present)
-            for place, part in _moments_in_orders(others, moved, entries, active, orders):
+            shape = design.shape if design.cells is not None and tuple(lags) == (0,) else None
+            found = _moments_in_orders(others, moved, entries, active, orders, shape)
+            for place, part in found:
                 moments[place].append(part)
         for place in list(active):
             all_moments = np.concatenate(moments[place], axis=1)
@@ -517,8 +523,12 @@ def _moments_in_orders(
     entries: Sequence[BlockEntries],
     active: Sequence[int],
     orders: Integers,
+    shape: tuple[int, int] | None,
 ) -> list[tuple[int, Floats]]:
-    """Return moments ``(E, R)`` of the active others and the moved variable in R orders."""
+    """Return moments ``(E, R)`` of the active others and the moved variable in R orders.
+
+    Orders of a panel of this ``shape`` exchange its series: their products are taken once.
+    """
     moments = {
         place: np.empty((len(entries[place].left), len(orders)), moved.dtype) for place in active
     }
@@ -528,7 +538,13 @@ def _moments_in_orders(
         sides = [others[place][used[place]] for place in active]
         if not any(map(len, sides)):
             continue
-        products = np.concatenate(sides) @ one[orders].T / len(one)
+        if shape is None:
+            products = np.concatenate(sides) @ one[orders].T / len(one)
+        else:
+            of_series = np.concatenate(sides).reshape(-1, *shape) @ one.reshape(shape).T
+            cells = orders[:, :: shape[1]] // shape[1] + np.arange(shape[0]) * shape[0]
+            taken = of_series.reshape(len(of_series), -1).take(cells, axis=1)
+            products = taken @ np.full(shape[0], 1 / len(one))
         ends = np.cumsum([len(side) for side in sides])[:-1]
         for place, part in zip(active, np.split(products, ends), strict=True):
             moments[place][entries[place].right == j] = part

@@ -45,6 +45,7 @@ from hgr_jax.core.kernels import Indicators
 from hgr_jax.inference import roys_root
 from hgr_jax.inference.conditional import compare_residuals
 from hgr_jax.inference.dependent_rows import (
+    DRAWS,
     SMALLEST_OF_TAIL,
     TOO_SLOW,
     RowDesign,
@@ -55,7 +56,6 @@ from hgr_jax.inference.explained import GivenVariables
 from hgr_jax.inference.level_tables import functions_of_counts
 from hgr_jax.inference.level_tests import RANK_DEGREE, LevelPairs, LevelTests, table_of
 from hgr_jax.inference.orders import (
-    MOST_DRAWS,
     most_draws,
     orders_at,
     scores_of_untied,
@@ -206,8 +206,8 @@ def independence_test(
         as above.  Anything else is an error.
       method: "auto", as above; "rank", by the law of ranks, whatever n and the ties; or
         "permutation".  With ``given`` it must be "auto".
-      permutations: largest number of random orders, int >= 1; None for 9,999, and 199,999 of fewer
-        than 20 rows.
+      permutations: largest number of random orders, int >= 1; None for 9,999, of fewer than 20
+        rows 199,999, and of rows in groups 999.
       key: a random key for the permutations; None for ``jax.random.key(0)``.
 
     Returns:
@@ -272,7 +272,7 @@ def independence_test(
             return dataclasses.replace(test, source="between")
         shortest = int(design.sizes.min())
         lags = as_lags(0 if lags is None else lags, shortest)
-        draws = MOST_DRAWS if permutations is None else permutations
+        draws = DRAWS if permutations is None else permutations
         return _test_of_design((x, y), is_level, design, lags, draws, generator)
     if any(is_level):
         if method == "rank":

@@ -32,10 +32,9 @@ from hgr_jax._checks import (
 )
 from hgr_jax._texts import near_matches
 from hgr_jax.core.kernels import KernelLike
-from hgr_jax.inference.dependent_rows import RowDesign
+from hgr_jax.inference.dependent_rows import DRAWS, RowDesign
 from hgr_jax.inference.independence import refuse_with_design
 from hgr_jax.inference.intervals import FALSE_DISCOVERY_METHODS
-from hgr_jax.inference.orders import MOST_DRAWS
 from hgr_jax.scanning.features import Kernels
 from hgr_jax.tables.columns import Drawn
 
@@ -100,7 +99,7 @@ class Test:
     @property
     def draws(self) -> int:
         """The largest number of orders of rows that are not exchangeable."""
-        return MOST_DRAWS if self.permutations is None else self.permutations
+        return DRAWS if self.permutations is None else self.permutations
 
     @property
     def random_key(self) -> Array:
