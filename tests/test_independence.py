@@ -89,7 +89,7 @@ def test_exact_for_few_rows(rng: np.random.Generator) -> None:
     assert found.pvalue == pytest.approx(exact)
 
 
-@pytest.mark.parametrize("rows", [8, 11, 17])
+@pytest.mark.parametrize("rows", [8, 11])
 def test_few_rows_agree_with_a_million_permutations(rows: int) -> None:
     """Of few rows no tail is fitted: a perfect order is as rare as it is."""
     x = np.arange(rows)

@@ -19,6 +19,7 @@ from collections.abc import Callable, Sequence
 from typing import NamedTuple
 
 import numpy as np
+from numpy.typing import NDArray
 
 from hgr_jax._arrays import Floats
 
@@ -126,7 +127,7 @@ def nearly_monotone(values: Floats) -> Floats:
     return sign * (above + below) / 2
 
 
-def _monotone_share(values: Floats, counts: Floats) -> float:
+def _monotone_share(values: Floats, counts: NDArray[np.number]) -> float:
     """Return the correlation of values and a function near to them that just rises or falls."""
     sides = (values, nearly_monotone(values))
     one, other = (x - np.average(x, weights=counts) for x in sides)
@@ -281,7 +282,7 @@ def _of_levels(
     rows = table.sum(axis=1, keepdims=True)
     expected = rows * table.sum(axis=0) / table.sum()
     excess = (table - expected) / np.sqrt(np.maximum(expected, 1e-12))
-    i, j = np.unravel_index(int(np.argmax(excess)), table.shape)
+    i, j = map(int, np.unravel_index(int(np.argmax(excess)), table.shape))
     share, others = table[i, j] / rows[i, 0], table[:, j].sum() / table.sum()
     return (
         f"{names[1]} is {levels[1][j]} in {share:.0%} of the rows where {names[0]} is"

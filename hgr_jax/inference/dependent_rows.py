@@ -472,7 +472,9 @@ def order_tests(
     shares = [effective_shares(f) for f in others]
     active = [place for place, each in enumerate(entries) if each.blocks]
     moments: dict[int, list[Floats]] = {place: [] for place in active}
-    present = moved.any(axis=0).astype(np.float64)  # cells of a panel without a row are 0
+    present: Floats = np.asarray(
+        moved.any(axis=0), np.float64
+    )  # cells of a panel without a row are 0
     counts: list[Floats] = []
     done = 0
     at_once = max(1, RANKS_AT_ONCE // (moved.shape[1] * len(lags)))
@@ -485,7 +487,7 @@ def order_tests(
             if design.ordered:
                 orders = np.stack([design.shifted(lag)[orders] for lag in lags], axis=1)
                 orders = orders.reshape(-1, orders.shape[-1])
-            counts.append(present[orders] @ present)
+            counts.append(np.asarray(present[orders] @ present))
             shape = design.shape if design.cells is not None and tuple(lags) == (0,) else None
             found = _moments_in_orders(others, moved, entries, active, orders, shape)
             for place, part in found:

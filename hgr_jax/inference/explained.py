@@ -64,7 +64,7 @@ class GivenVariables:
 
         Products of Chebyshev polynomials, of as large a total degree as the rows allow.
         """
-        parts, count = [np.ones((self.rows, 1))], len(self.numbers)
+        count, parts = len(self.numbers), list[Floats]([np.ones((self.rows, 1))])
         parts += [(c[:, None] == np.unique(c)[1:]).astype(np.float64) for c in self.codes]
         if count:
             numbers = np.stack(self.numbers, axis=1).astype(np.float64)

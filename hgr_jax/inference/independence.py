@@ -478,11 +478,11 @@ def _test_of_design(
     if design.source == "shifts" and all(slow):
         warnings.warn(f"a and b are {TOO_SLOW}.", UserWarning, stacklevel=3)
     if design.is_shifted:
-        series = (
+        one, other = (
             design.transformed(side, of_levels=of)
             for side, of in zip((f, g), is_level, strict=True)
         )
-        test = shift_test(*series, lags)
+        test = shift_test(one, other, lags)
     else:
         f, g = (design.in_cells(design.within(side)) for side in (f, g))
         (test,) = order_tests(

@@ -117,7 +117,7 @@ class LevelTests:
         right = of_categories | close | np.isinf(log_p)
         corrections = tail_corrections(*moments, rows, np.where(right, 0, log_p))
         self.log_p = np.minimum(log_p + np.where(right, 0, corrections), 0)
-        for i in np.flatnonzero(of_categories & ~close & (log_p <= np.log(MAX_OF_TAIL))):
+        for i in np.flatnonzero(of_categories & ~close & (log_p <= np.log(MAX_OF_TAIL))).tolist():
             one, other = (_rounded_counts(side[i], rows[i]) for side in pairs.counts)
             tail = log_tail_of_merged_levels((one, other), pairs.statistic[i])
             self.log_p[i] = min(np.logaddexp(log_p[i], tail), 0)

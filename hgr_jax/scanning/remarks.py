@@ -380,10 +380,13 @@ def pvalue_in_design(pair: HostPair, design: RowDesign) -> float:
     levels = isinstance(pair.kernels[0], Indicators), isinstance(pair.kernels[1], Indicators)
     if design.is_shifted:
         sides = zip((f, g), levels, strict=True)
-        return shift_test(*(design.transformed(x, of_levels=of) for x, of in sides)).pvalue
+        one, other = (design.transformed(x, of_levels=of) for x, of in sides)
+        return shift_test(one, other).pvalue
     f, g = (design.in_cells(design.within(side)) for side in (f, g))
-    options = {"draws": EXCHANGES, "generator": host_generator(None), "levels": [levels]}
-    return order_tests([f], g, design, **options)[0].pvalue
+    tests = order_tests(
+        [f], g, design, draws=EXCHANGES, generator=host_generator(None), levels=[levels]
+    )
+    return tests[0].pvalue
 
 
 def pvalue_of(pair: HostPair) -> float:

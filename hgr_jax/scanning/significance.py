@@ -194,11 +194,11 @@ def _test_by_orders(features: Features, pair: Integers, test: Test) -> Independe
         weights = weights[keep]
     a, b = (np.asarray(features.values(column)[keep], np.float64) for column in pair)
     of_a, of_b = (features.level_count(column) is not None for column in pair.tolist())
-    draws = {"permutations": test.permutations, "key": test.key}
+    count, key = test.permutations, test.key
     if of_a or of_b:
-        return test_levels_by_orders((a, b), (of_a, of_b), weights, **draws)
+        return test_levels_by_orders((a, b), (of_a, of_b), weights, count, key)
     method = "permutation" if test.kind == "permutation" else "auto"
-    return independence_test(a, b, weights=weights, method=method, **draws)
+    return independence_test(a, b, weights=weights, method=method, permutations=count, key=key)
 
 
 def _permute(
