@@ -403,9 +403,9 @@ class CopulaTransform:
 
         The text is in powers of x, ``-1.2 + 0.5 x + 0.3 x^2``, if it then gives the values on the
         data of the fit to 1% of their standard deviation; else in a centred and scaled variable,
-        with as many digits as that takes: ``0.31 + 1.62 u - 2.4 u^2, u = (x - 1990) / 40``.  Beside
-        an outlier some 10^5 standard deviations away (in float32, some 100) no number of digits is
-        enough, and the text says so.  ``nan`` for a fit of NaN.
+        with as many digits as that takes: ``0.31 + 1.62 u - 2.4 u^2, u = (x - 1990) / 40``.
+        (Beside an outlier some 10^5 standard deviations away, in float32 some 100, the transform
+        itself has fewer digits.)  ``nan`` for a fit of NaN.
 
         Args:
           names: one for each variable; default ``x``, or ``x0, x1, ...``.

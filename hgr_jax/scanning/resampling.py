@@ -239,16 +239,12 @@ class _Draws:
         flips = (often[:, 1] > often[:, 0])[:, None]
         category = pairs >= numbers
         counts = np.where(category, sums.layout.width, np.array([[kernels.h, kernels.k]]))
-        linear = np.where(category, sums.layout.width, 1)
-        self.pairs, self.counts, self.linear = (
-            np.where(flips, x[:, ::-1], x) for x in (pairs, counts, linear)
-        )
+        self.pairs, self.counts = (np.where(flips, x[:, ::-1], x) for x in (pairs, counts))
         sides = []
         for side in (0, 1):
             columns, position = np.unique(self.pairs[:, side], return_inverse=True)
             features, index = _whitened_features(sums, columns)
             self.counts[:, side] = np.minimum(self.counts[:, side], len(index))
-            self.linear[:, side] = np.minimum(self.linear[:, side], len(index))
             sides.append((features, index[:, position]))
         (self.left, self.index_a), (self.right, self.index_b) = sides
         self.rows = float(sums.shared_rows(pairs[:1])[0])
@@ -302,7 +298,7 @@ class _Draws:
 
     def _top(self, m: Floats, pairs: Integers) -> Floats:
         """Return the statistic of whitened blocks ``(r, s, M)`` of ``pairs (M,)``."""
-        return top_correlations(m, self.counts[pairs], self.linear[pairs], single=False)
+        return top_correlations(m, self.counts[pairs])
 
 
 def _whitened_features(sums: MemorySums, columns: Integers) -> tuple[Floats, Integers]:
