@@ -13,7 +13,7 @@ from derivative_support import check_derivatives
 import hgr_jax
 from bench.data import awkward_pair
 from hgr_jax.core import rows as row_sums
-from hgr_jax.core.solvers import SOLVERS
+from hgr_jax.core.canonical import SOLVERS
 
 POINTS = np.linspace(-1.5, 1.5, 5)
 

@@ -1,10 +1,10 @@
-"""The paper's problem: from two variables to their most correlated transformations.
+"""From two variables to their most correlated transformations.
 
 1. `prepare` applies the kernels: ``a`` and ``b`` become variables of a degree, or features.
 2. `whiten` fits orthonormal bases to both (`orthonormal`) and returns the small matrix M of cross
    moments between them; HGR-KB is its largest singular value.
-3. `solve` finds the top pair of M: with `solvers.top_pair`, the constrained problem of HGR-KB, or
-   with `solvers.lstsq_pair`, the least squares of HGR-SK.
+3. `solve` finds the top pair of M: by `paper.double_kernel`, the constrained problem of HGR-KB, by
+   `paper.single_kernel`, the least squares of HGR-SK, or in closed form by `solvers.top_pair`.
 4. `correlation` is the value of `solve` with the derivative of the envelope theorem.
 
 Two rules of differentiation make this exact and cheap:
@@ -53,10 +53,15 @@ from hgr_jax.core.orthonormal import (
     same_variable,
     whitening,
 )
+from hgr_jax.core.paper import double_kernel, single_kernel
 from hgr_jax.core.rows import mean_product, sum_over_rows
-from hgr_jax.core.solvers import CanonicalPair, deciding_sign, lstsq_pair, top_pair
+from hgr_jax.core.solvers import CanonicalPair, deciding_sign, top_pair
+
+SOLVERS = ("projected_gradient", "svd")
+"""Methods of HGR-KB: of the paper, and in closed form."""
 
 SINGLE_KERNEL = "single_kernel"
+"""Method of HGR-SK."""
 
 Degrees = tuple[int | None, int | None]
 """Degrees of both variables; None where features are given."""
@@ -196,12 +201,14 @@ def solve(
 
     direction = jnp.zeros((), jnp.int32)
     if problem.method == SINGLE_KERNEL:
-        pair, direction = lstsq_pair(m, *problem.linear)
+        pair, direction = single_kernel(m, *problem.linear)
+    elif problem.method == "svd":
+        pair = top_pair(m)
     else:
         if start is not None:
             guess = fitted.basis(1, None), fitted.rows(1), b, weights, count, start
             start = mean_products(*lax.stop_gradient(guess))
-        pair = top_pair(m, problem.method, start)
+        pair = double_kernel(m, start)
     value = jnp.where(finite & fitted.finite, jnp.minimum(pair.correlation, 1), jnp.nan)
     sizes = [None if degree is None else 1 + degree for degree in problem.degrees]
     if isinstance(fitted.bases, PolynomialBasis):  # both at once, which compiles faster
