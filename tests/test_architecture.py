@@ -41,9 +41,9 @@ LAYERS = (
 MAX_PARAMETERS = 8
 
 BUDGETS = {
-    "core": 6_520,
+    "core": 6_530,
     "measures": 3_740,
-    "inference": 3_930,
+    "inference": 3_890,
     "tables": 6_636,
     "scanning": 9_232,
     "cli": 1_400,

@@ -348,7 +348,7 @@ class Fourier:
         return jnp.concatenate([jnp.cos(angle), jnp.sin(angle)], axis=1)
 
 
-def fourier(terms: int, period: float = 2 * math.pi) -> Fourier:
+def fourier(terms: int, period: float) -> Fourier:
     """Return the kernel of trigonometric polynomials: cosines and sines of up to ``terms`` waves.
 
         cos(2 pi j x / period), sin(2 pi j x / period),   j = 1 .. terms

@@ -6,12 +6,16 @@ What is left of it is rounding, and says nothing of a dependence given the other
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 
 import numpy as np
 from numpy.polynomial import chebyshev
 
 from hgr_jax._arrays import Floats
 from hgr_jax.core.kernels import products_of_functions
+
+MAX_SHARE_EXPLAINED = 0.1
+"""Share of the variance of ranks that a regression leaves, above which no function is sought."""
 
 ROUNDING_SHARE = 1e-7
 """Largest standard deviation of what is left that counts as rounding, as a share of the total."""
@@ -39,6 +43,16 @@ def polynomials_given(numbers: Floats, indicators: Floats) -> Floats:
         factors = np.moveaxis(chebyshev.chebvander(unit, degree), 0, -1)
         parts.append(products_of_functions(factors, degree).T)
     return np.linalg.qr(np.concatenate(parts, axis=1))[0]
+
+
+def basis_given(variables: Sequence[tuple[Floats, Floats | None]], rows: int) -> Floats:
+    """Return `polynomials_given` of variables: their values, and indicators of a category."""
+    numbers = [x for x, indicators in variables if indicators is None]
+    levels = [indicators for _, indicators in variables if indicators is not None]
+    return polynomials_given(
+        np.array(numbers).reshape(-1, rows).T,
+        np.concatenate([np.zeros((0, rows)), *levels]).T,
+    )
 
 
 def is_explained(x: Floats, basis: Floats) -> bool:
