@@ -41,7 +41,7 @@ LAYERS = (
 MAX_PARAMETERS = 8
 
 BUDGETS = {
-    "core": 6_530,
+    "core": 6_550,
     "measures": 3_740,
     "inference": 3_890,
     "tables": 6_636,

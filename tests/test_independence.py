@@ -249,6 +249,20 @@ class TestGiven:
         assert np.mean(np.array(pvalues) <= 0.1) <= 0.2
         assert independence_test(c + e, c + e + f, given=c, weights=weights).pvalue < 1e-4
 
+    @pytest.mark.parametrize("columns", [1, 2])
+    def test_codes_without_an_order_are_levels(self, columns: int) -> None:
+        """Given codes whose effects follow no order, 25 independent pairs are not rejected."""
+        rng, rejected = np.random.default_rng(5), 0
+        for _ in range(25):
+            codes = rng.integers(0, 30, (columns, 300))
+            x, y = rng.standard_normal((2, 300))
+            for code in codes:
+                of_x, of_y = rng.standard_normal((2, 30))
+                x, y = x + of_x[code], y + of_y[code]
+            given = np.stack([*codes, rng.standard_normal(300)], axis=1)
+            rejected += independence_test(x, y, given=given).pvalue < 0.05
+        assert rejected <= 4
+
     def test_text_and_frames(self, rng: np.random.Generator) -> None:
         n = 300
         kind, c = rng.choice(["oak", "elm", "ash"], n), rng.standard_normal(n)
