@@ -41,9 +41,9 @@ LAYERS = (
 MAX_PARAMETERS = 8
 
 BUDGETS = {
-    "core": 6_550,
-    "measures": 3_740,
-    "inference": 3_890,
+    "core": 6_490,
+    "measures": 3_690,
+    "inference": 3_861,
     "tables": 6_636,
     "scanning": 9_232,
     "cli": 1_400,

@@ -83,7 +83,6 @@ class OrthonormalFunctions:
     encoder: Encoder
     basis: Basis
     rows: Array
-    features: Array
 
 
 @dataclasses.dataclass(frozen=True)
@@ -104,8 +103,7 @@ class Residuals:
 class PreparedPair:
     """Two variables with their kernels applied: the arguments of `solve`.
 
-    ``a`` and ``b`` are ``(n,)`` for a degree and features ``(n, m)`` for other kernels;
-    ``variables`` are both before their kernels, with harmless values in dropped rows.
+    ``a`` and ``b`` are ``(n,)`` for a degree and features ``(n, m)`` for other kernels.
     """
 
     problem: CCAProblem
@@ -114,7 +112,6 @@ class PreparedPair:
     b: Array
     weights: Array | None
     count: Array | None
-    variables: tuple[Array, Array]
     residuals: Residuals | None = None
 
 
@@ -142,8 +139,8 @@ def prepare(
         method=method,
         linear=(encoder_a.variables or 1, encoder_b.variables or 1),
     )
-    encoders, variables = (encoder_a, encoder_b), (a, b)
-    return PreparedPair(problem, encoders, features_a, features_b, weights, count, variables)
+    encoders = encoder_a, encoder_b
+    return PreparedPair(problem, encoders, features_a, features_b, weights, count)
 
 
 def _degree(encoder: Encoder, features: Array) -> int | None:
