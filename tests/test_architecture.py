@@ -42,7 +42,7 @@ MAX_PARAMETERS = 8
 
 BUDGETS = {
     "core": 6_490,
-    "measures": 3_690,
+    "measures": 3_691,
     "inference": 3_861,
     "tables": 6_636,
     "scanning": 9_232,
