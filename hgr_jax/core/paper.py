@@ -101,7 +101,7 @@ def _constrained_least_squares(m: Array, start: Array | None) -> tuple[Array, Ar
         projection=unit_variance,
         stepsize=1.0,
         maxiter=MAX_ITERATIONS,
-        tol=4 * float(jnp.finfo(m.dtype).eps),
+        tol=2 * float(jnp.finfo(m.dtype).eps),
         acceleration=False,
         implicit_diff=False,
         jit=False,

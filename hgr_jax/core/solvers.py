@@ -91,7 +91,7 @@ def _leading_vector(solve: Refine | None, m: Array, start: Array | None) -> _Lea
     v, iterations = solve(m, start)
     # Compare the vectors, as the value is flat around its maximum.
     nearest = sign_of(jnp.dot(v, closed_form)) * closed_form
-    arrived = jnp.max(jnp.abs(v - nearest)) <= 32 * jnp.finfo(m.dtype).eps
+    arrived = jnp.max(jnp.abs(v - nearest)) <= 4 * jnp.finfo(m.dtype).eps
     return jnp.where(arrived, v, closed_form), iterations, tied, decomposition
 
 
