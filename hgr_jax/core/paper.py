@@ -31,7 +31,7 @@ from hgr_jax.core.linalg import matmul
 from hgr_jax.core.numerics import safe_norm, safe_rsqrt
 from hgr_jax.core.solvers import CanonicalPair, top_pair
 
-MAX_ITERATIONS = 50
+MAX_ITERATIONS = 40
 """Iterations after which the closed form, which is at hand, is the better answer."""
 
 
@@ -62,18 +62,22 @@ def double_kernel(m: Array, start: Array | None = None) -> CanonicalPair:
     return top_pair(m, _constrained_least_squares, start)
 
 
-def least_squares(m: Array, v: Array) -> Array:
-    """Return the u of (10), the coordinates of the regression of Q_b v on Q_a."""
-    return matmul(m, v)
+def least_squares(m: Array) -> Array:
+    """Return the u of (10) for v along the linear function of b, which is its first one.
 
-
-def squared_distance(v: Array, m: Array) -> tuple[Array, Array]:
-    """Return half the objective of (9) at the best u, ``(|v|^2 - |M v|^2) / 2``; and its gradient.
-
-    The gradient in v is that with u held fixed, as u is the best one.
+    The regression of b on the kernel of a: as Q_a is orthonormal, its normal equations are solved.
     """
-    u = least_squares(m, v)
-    return (jnp.dot(v, v) - jnp.dot(u, u)) / 2, v - matmul(u, m)
+    return m[:, 0]
+
+
+def squared_distance(v: Array, explained: Array) -> tuple[Array, Array]:
+    """Return half the objective of (9) at the best u, and its gradient in v.
+
+    By (10) u is M v, which leaves ``|v|^2 - |M v|^2``; ``explained`` is ``M^T M``.  The gradient is
+    that with u held fixed, as u is the best one.
+    """
+    unexplained = v - matmul(explained, v)
+    return jnp.dot(v, unexplained) / 2, unexplained
 
 
 def unit_variance(v: Array, hyperparams: None = None) -> Array:
@@ -84,8 +88,8 @@ def unit_variance(v: Array, hyperparams: None = None) -> Array:
 def single_kernel_start(m: Array) -> Array:
     """Return the v of HGR-SK: b itself, or the regression of a on the kernel of b."""
     linear = (np.arange(m.shape[1]) == 0).astype(m.dtype)
-    of_b = jnp.sum(m[:, 0] ** 2) >= jnp.sum(m[0] ** 2)
-    return jnp.where(of_b, linear, unit_variance(m[0]))
+    of_b, of_a = least_squares(m), least_squares(m.T)
+    return jnp.where(jnp.sum(of_b**2) >= jnp.sum(of_a**2), linear, unit_variance(of_a))
 
 
 def _constrained_least_squares(m: Array, start: Array | None) -> tuple[Array, Array]:
@@ -93,6 +97,7 @@ def _constrained_least_squares(m: Array, start: Array | None) -> tuple[Array, Ar
 
     A step of length 1 takes v to ``M^T M v``: every step reduces the distance.
     """
+    explained = matmul(m.T, m)
     cold = single_kernel_start(m)
     first = cold if start is None else jnp.where(safe_norm(start) > 0, unit_variance(start), cold)
     solver = _jaxopt().ProjectedGradient(
@@ -111,10 +116,10 @@ def _constrained_least_squares(m: Array, start: Array | None) -> tuple[Array, Ar
         return (step.state.error > solver.tol) & (step.state.iter_num < MAX_ITERATIONS)
 
     def update(step: Any) -> Any:
-        return solver.update(step.params, step.state, None, m)
+        return solver.update(step.params, step.state, None, explained)
 
     # `solver.run` unrolls its first step, and so compiles it twice.
-    step = _jaxopt().OptStep(first, solver.init_state(first, None, m))
+    step = _jaxopt().OptStep(first, solver.init_state(first, None, explained))
     v, state = lax.while_loop(unfinished, update, step)
     return v, state.iter_num.astype(jnp.int32)
 
