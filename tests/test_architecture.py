@@ -42,7 +42,7 @@ MAX_PARAMETERS = 8
 
 BUDGETS = {
     "core": 6_494,
-    "measures": 3_691,
+    "measures": 3_694,
     "inference": 3_861,
     "tables": 6_636,
     "scanning": 9_232,

@@ -111,6 +111,9 @@ def hgr(
     at beside few of the other, so that oscillations of up to n / 16 periods are found; a faster one
     looks like noise, and `hgr_jax.hgr_fit` has an interval that says how much may be hidden.
 
+    Of independent pairs it is mostly near 0, and above 0.1 in a third at n = 50, in an eighth
+    at 200: `hgr_jax.independence_test` says whether a value is more than chance.
+
     With ``given`` it is the largest partial correlation,
 
         sup over f, g of rho(f(a) - E[f(a) | c], g(b) - E[g(b) | c])
