@@ -24,7 +24,7 @@ from bench import reference
 from bench.data import DISTRIBUTIONS, awkward_pair
 from bench.machine import describe
 from bench.report import MarkdownReport, bench_parser
-from hgr_jax.core.solvers import SOLVERS
+from hgr_jax.core.canonical import SOLVERS
 
 P = ParamSpec("P")
 

@@ -19,24 +19,17 @@ from hgr_jax._version import __version__ as __version__
 
 if TYPE_CHECKING:
     from hgr_jax.core.fits import (
-        CopulaTransform,
         KBFit,
-        PartialFit,
-        PartialTransform,
-        SKFit,
         Status,
     )
     from hgr_jax.core.kernels import polynomial_kernel
-    from hgr_jax.core.modes import SpectrumFit, SpectrumTransform
-    from hgr_jax.inference.hgr_fits import HGRFit, LevelTransform, RankTransform, hgr_fit
+    from hgr_jax.core.modes import SpectrumFit
+    from hgr_jax.inference.hgr_fits import HGRFit, hgr_fit
     from hgr_jax.inference.independence import ConditionalTests, IndependenceTest, independence_test
-    from hgr_jax.inference.selection import DegreeSelection, select_degrees
+    from hgr_jax.inference.selection import select_degrees
     from hgr_jax.measures import (
-        AceCurve,
         AceFit,
-        ConditionalHGRFit,
         NeuralFit,
-        NeuralTransform,
         ace,
         ace_fit,
         chi2,
@@ -61,29 +54,23 @@ if TYPE_CHECKING:
         total,
     )
     from hgr_jax.scanning.api import hgr_matrix, scan
-    from hgr_jax.scanning.findings import Finding, Findings
-    from hgr_jax.scanning.remarks import Remark
     from hgr_jax.scanning.request import Categories, Execution, Given, Test, Top
-    from hgr_jax.scanning.result import Pair, Scan
+    from hgr_jax.scanning.result import Scan
     from hgr_jax.tables.columns import Frame
     from hgr_jax.tables.files import read_table
     from hgr_jax.tables.reading import Reading
 
 # fmt: off
 _NAMES = {
-    "core.fits": (
-        "CopulaTransform", "KBFit", "PartialFit", "PartialTransform", "SKFit", "Status",
-    ),
+    "core.fits": ("KBFit", "Status"),
     "core.kernels": ("polynomial_kernel",),
-    "core.modes": ("SpectrumFit", "SpectrumTransform"),
-    "inference.hgr_fits": ("HGRFit", "LevelTransform", "RankTransform", "hgr_fit"),
+    "core.modes": ("SpectrumFit",),
+    "inference.hgr_fits": ("HGRFit", "hgr_fit"),
     "inference.independence": ("ConditionalTests", "IndependenceTest", "independence_test"),
-    "inference.selection": ("DegreeSelection", "select_degrees"),
+    "inference.selection": ("select_degrees",),
     "scanning.api": ("hgr_matrix", "scan"),
-    "scanning.findings": ("Finding", "Findings"),
-    "scanning.remarks": ("Remark",),
     "scanning.request": ("Categories", "Execution", "Given", "Test", "Top"),
-    "scanning.result": ("Pair", "Scan"),
+    "scanning.result": ("Scan",),
     "tables.columns": ("Frame",),
     "tables.files": ("read_table",),
     "tables.reading": ("Reading",),
@@ -97,34 +84,19 @@ _MODULES = (
 # fmt: on
 
 __all__ = [
-    "AceCurve",
     "AceFit",
     "Categories",
-    "ConditionalHGRFit",
     "ConditionalTests",
-    "CopulaTransform",
-    "DegreeSelection",
     "Execution",
-    "Finding",
-    "Findings",
     "Frame",
     "Given",
     "HGRFit",
     "IndependenceTest",
     "KBFit",
-    "LevelTransform",
     "NeuralFit",
-    "NeuralTransform",
-    "Pair",
-    "PartialFit",
-    "PartialTransform",
-    "RankTransform",
     "Reading",
-    "Remark",
-    "SKFit",
     "Scan",
     "SpectrumFit",
-    "SpectrumTransform",
     "Status",
     "Test",
     "Top",

@@ -28,11 +28,22 @@ _COMPUTED = (np.dtype(np.float32), np.dtype(np.float64))
 Checked = TypeVar("Checked")
 
 
+def without_mask(value: Any) -> Any:
+    """Return a masked array with missing values: NaN among numbers, None among others."""
+    if not isinstance(value, np.ma.MaskedArray):
+        return value
+    if value.dtype.kind in "biuf":
+        return np.ma.filled(value.astype(np.float64), np.nan)
+    return np.ma.filled(value.astype(object), None)
+
+
 def as_real_array(name: str, value: Any, *, max_ndim: int = 2, warn: bool = True) -> Array:
     """Return ``value`` as a JAX array ``(n,)`` or ``(n, p)`` of float32 or wider."""
     refuse_forked()
     if not isinstance(value, Array):
         value = _from_host(name, value, warn=warn)
+    elif _is_discrete(value.dtype) and not isinstance(value, jax.core.Tracer) and on_host(value):
+        value = _from_host(name, np.asarray(value), warn=warn)
     if value.dtype in _COMPUTED and 1 <= value.ndim <= max_ndim and 0 not in value.shape:
         return value
     _check_kind_and_shape(name, value, max_ndim)
@@ -75,8 +86,8 @@ def _as_host_vector(name: str, value: Any) -> NDArray[Any]:
         return host
     with np.errstate(over="ignore"):
         kept = host.astype(dtype)
-        if dtype.itemsize < host.dtype.itemsize:
-            _warn_of_few_steps(name, host, kept)
+        if dtype.itemsize < host.dtype.itemsize or _is_discrete(host.dtype):
+            warn_of_few_steps(name, host, kept)
     return kept
 
 
@@ -101,10 +112,8 @@ def _is_discrete(dtype: DTypeLike) -> bool:
 
 def _as_host_array(name: str, value: Any) -> NDArray[Any]:
     """Return what is no array of JAX as an array of floats or booleans."""
-    if isinstance(value, np.ma.MaskedArray):
-        value = np.ma.filled(value.astype(np.float64), np.nan)
     try:
-        host = np.asarray(value)
+        host = np.asarray(without_mask(value))
     except ValueError as error:  # ragged nested sequences
         raise ValueError(f"{name} cannot be made into an array: {error}") from error
     if host.dtype.kind in "iu" or host.dtype == np.longdouble:
@@ -125,7 +134,7 @@ def _from_host(name: str, value: Any, *, warn: bool) -> Array:
     array = jax.device_put(host)
     if warn and host.ndim and host.size and array.dtype.itemsize < host.dtype.itemsize:
         with np.errstate(over="ignore"):
-            _warn_of_few_steps(name, host, host.astype(array.dtype))  # the array may be traced
+            warn_of_few_steps(name, host, host.astype(array.dtype))  # the array may be traced
     return array
 
 
@@ -133,7 +142,7 @@ FEW_STEPS = 256
 """Smallest number of values that a rounded variable can take without effect on an estimate."""
 
 
-def _warn_of_few_steps(name: str, host: NDArray[Any], kept: NDArray[Any]) -> None:
+def warn_of_few_steps(name: str, host: NDArray[Any], kept: NDArray[Any]) -> None:
     """Warn if data lie so far from 0 that few of their values differ after rounding."""
     low, high = kept.min(axis=0), kept.max(axis=0)
     step = np.maximum(np.abs(low), np.abs(high)) * np.finfo(kept.dtype).eps
@@ -235,7 +244,7 @@ def as_host_weights(weights: ArrayLike | None, rows: int) -> NDArray[np.float64]
     if weights is None:
         return None
     try:
-        array = np.asarray(weights, np.float64)
+        array = np.asarray(without_mask(weights), np.float64)
     except (TypeError, ValueError):
         raise TypeError(f"weights must be numbers; got {type(weights).__name__}.") from None
     if array.shape != (rows,):
@@ -254,7 +263,7 @@ def as_order(order: Any, rows: int) -> NDArray[np.intp]:
     """
     if order is True:
         return np.arange(rows)
-    array = np.asarray(order)
+    array = np.asarray(without_mask(order))
     if array.dtype.kind not in "OfiubmM" or not array.ndim:
         got = "text" if array.ndim and array.dtype.kind in "UST" else _describe_value(order)
         raise TypeError(
@@ -276,7 +285,7 @@ def as_groups(groups: Any, rows: int) -> NDArray[np.intp]:
     Raises:
       ValueError: for labels that are missing, or all equal or all different.
     """
-    array = np.asarray(groups)
+    array = np.asarray(without_mask(groups))
     if array.shape != (rows,):
         raise ValueError(
             f"groups must have shape ({rows},), a label of each row; got shape {array.shape}."

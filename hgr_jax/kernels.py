@@ -1,4 +1,4 @@
-"""Kernels to pass as ``h``, ``k`` or ``d``, beside degrees and functions of your own.
+"""Kernels to pass as ``h`` or ``k``, beside degrees and functions of your own.
 
 * `hats`, `splines`: piecewise linear functions and piecewise polynomials, between `quantiles`;
 * `fourier`: waves of a period;

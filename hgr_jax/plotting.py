@@ -342,7 +342,7 @@ def plot_degrees(selection: Any) -> Figure:
     """Draw heat maps of in-sample values and held-out scores, with a frame around the choice.
 
     Args:
-      selection: a `hgr_jax.DegreeSelection`.
+      selection: a `hgr_jax.inference.DegreeSelection`.
 
     Raises:
       ImportError: without matplotlib.

@@ -18,7 +18,7 @@ from jax import Array
 from numpy.typing import NDArray
 
 from hgr_jax import measures
-from hgr_jax._checks import check_kernel
+from hgr_jax._checks import check_count, check_kernel, warn_of_few_steps
 from hgr_jax._optional import require
 from hgr_jax.core.kernels import KernelLike
 from hgr_jax.core.rows import jitted
@@ -48,7 +48,8 @@ def kb(
       A tensor ``()`` in [0, 1], on the device of ``a``.
 
     Raises:
-      TypeError: for anything but dense real tensors, and for other kernels.
+      TypeError: for anything but dense real tensors, for tensors inside a transformation of
+        ``torch.func``, and for other kernels.
       ValueError: for other shapes, and degrees below 1.
       ImportError: without torch.
       RuntimeError: for ``create_graph=True``, which asks for a gradient of the gradient.
@@ -71,14 +72,14 @@ def kb(
     return _compute(measures.kb, a, b, weights, h=h, k=k)
 
 
-def sk(a: Tensor, b: Tensor, d: KernelLike = 5, *, weights: Tensor | None = None) -> Tensor:
+def sk(a: Tensor, b: Tensor, d: int = 5, *, weights: Tensor | None = None) -> Tensor:
     """Compute HGR-SK of two tensors, the correlation of one with the best polynomial of the other.
 
         HGR-SK(a, b; d) = max( rho(P_a^d alpha*, b), rho(a, P_b^d beta*) )
 
     Args:
       a, b, weights: as in `kb`.
-      d: kernel of either variable, as in `hgr_jax.sk`.
+      d: degree of either polynomial, as in `hgr_jax.sk`.
 
     Returns:
       A tensor ``()`` in [0, 1], on the device of ``a``.
@@ -133,8 +134,9 @@ def _compute(measure: Callable[..., Array], a: Any, b: Any, weights: Any, **kern
         _check_tensor(torch, name, value)
     # torch converts, and so differentiates through the conversions.
     dtype = torch.promote_types(torch.promote_types(a.dtype, b.dtype), torch.float32)
-    tensors = [x.to("cpu", dtype) for x in named.values()]
-    kernels = {name: check_kernel(name, kernel) for name, kernel in kernels.items()}
+    tensors = [_as_floats(name, x, dtype) for name, x in named.items()]
+    checks = {"h": check_kernel, "k": check_kernel, "d": check_count}
+    kernels = {name: checks[name](name, kernel) for name, kernel in kernels.items()}
     call = _Call(measure, tuple(kernels.items()))
     needed = tuple(i for i, x in enumerate(tensors) if x.requires_grad)
     with jax.enable_x64(True) if dtype == torch.float64 else contextlib.nullcontext():
@@ -156,11 +158,25 @@ def _check_tensor(torch: Any, name: str, value: Any) -> None:
             f"{name} must be a torch.Tensor; got {type(value).__name__}."
             f" Convert it: torch.as_tensor({name})."
         )
+    if torch._C._functorch.is_functorch_wrapped_tensor(value):
+        raise TypeError(
+            f"{name} is inside torch.func.vmap, grad or another transformation of torch.func, which"
+            " hgr_jax.torch does not have: loop over the batch, and take .backward(), or use"
+            " jax.vmap and jax.grad with the measures of hgr_jax."
+        )
     if value.is_complex() or value.layout != torch.strided:
         raise TypeError(
             f"{name} must be a dense tensor of real numbers; got dtype {value.dtype} and layout"
             f" {value.layout}."
         )
+
+
+def _as_floats(name: str, tensor: Any, dtype: Any) -> Any:
+    """Return a tensor on the CPU, in this dtype; warn where integers lose their differences."""
+    floats = tensor.resolve_conj().resolve_neg().to("cpu", dtype)
+    if not (tensor.is_floating_point() or tensor.dtype == _torch().bool) and tensor.numel():
+        warn_of_few_steps(name, _as_numpy(tensor), _as_numpy(floats))
+    return floats
 
 
 def _as_numpy(tensor: Any) -> NDArray[Any]:

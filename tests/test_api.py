@@ -53,6 +53,7 @@ def public_objects() -> list[tuple[str, object]]:
 
 def test_public_names_exist_and_are_sorted() -> None:
     assert list(hgr_jax.__all__) == sorted(hgr_jax.__all__)
+    assert len(hgr_jax.__all__) <= 45
     for name in hgr_jax.__all__:
         assert not inspect.ismodule(getattr(hgr_jax, name))
 

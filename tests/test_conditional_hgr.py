@@ -93,10 +93,35 @@ def test_weights_are_of_a_population() -> None:
     assert fit.rows < w.sum() ** 2 / np.sum(w**2)
 
 
-def test_what_the_given_variable_explains_shows_nothing() -> None:
+@pytest.mark.parametrize("spread", [0.0, 0.03, 0.05])
+def test_what_the_given_variable_explains_has_no_value_and_a_reason(spread: float) -> None:
+    c, e = RNG(401).normal(size=(2, 1000))
+    a = c + spread * e
+    for pair, name in (((a, e), "a"), ((e, a), "b")):
+        fit = hgr_jax.hgr_fit(*pair, given=c)
+        assert np.isnan([fit.correlation, fit.pvalue, *fit.interval()]).all()
+        assert f"of the ranks of {name}" in fit.reason
+        with pytest.warns(UserWarning, match="explains .* of the variance"):
+            assert np.isnan(hgr_jax.hgr(*pair, given=c))
+    fast = hgr_jax.hgr_fit(np.sin(9 * c), e, given=c)
+    assert fit.explained[1] > 0.99
+    assert np.isnan(fast.correlation) or fast.explained[0] < 0.9
+
+
+def test_the_value_and_the_test_agree() -> None:
+    """A strong value has a small p-value, and 0 a large one, up to an R^2 of .99."""
+    rng = RNG(12)
+    for spread in (2.0, 0.5, 0.2, 0.11):
+        c, e, f = rng.normal(size=(3, 600))
+        for b in (e, f):
+            fit = hgr_jax.hgr_fit(c + spread * e, b, given=c)
+            assert fit.pvalue == hgr_jax.independence_test(c + spread * e, b, given=c).pvalue
+            assert fit.correlation <= 0.3 or fit.pvalue < 0.05
+            assert fit.correlation > 0 or fit.pvalue > 1e-3
+
+
+def test_a_constant_shows_nothing() -> None:
     x, y, z = sample(RNG(5), 500, 1, 0.9)
-    fit = hgr_jax.hgr_fit(np.exp(z[:, 0]), y, given=z)
-    assert (fit.correlation, fit.pvalue, fit.interval()) == (0, 1, (0, 1))
     fit = hgr_jax.hgr_fit(np.ones(500), y, given=z)
     assert (fit.correlation, fit.pvalue, fit.interval()) == (0, 1, (0, 1))
     bad = x.copy()

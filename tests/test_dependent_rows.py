@@ -530,3 +530,18 @@ def test_hints_name_the_options() -> None:
     x[:, 1] += x[:, 0]
     told = " ".join(scan(np.repeat(x, 2, axis=0)).findings().remarks)
     assert "groups=" in told
+
+
+def test_what_the_guide_says_of_drifts_and_trends() -> None:
+    """Nearly all walks with a drift are rejected, and a fifth of trends, without a warning."""
+    rng, drifts, trends = np.random.default_rng(3), 0, 0
+    for _ in range(100):
+        x, y = rng.normal(size=(2, 200))
+        walks = (np.cumsum(z + 1 / 3) for z in (x, y))
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            drifts += independence_test(*walks, order=True).pvalue < 0.05
+        trend = np.linspace(0, 2, 200)
+        trends += independence_test(x + trend, y + trend, order=True).pvalue < 0.05
+    assert drifts > 85
+    assert trends == pytest.approx(20, abs=10)

@@ -13,7 +13,7 @@ from derivative_support import check_derivatives
 import hgr_jax
 from bench.data import awkward_pair
 from hgr_jax.core import rows as row_sums
-from hgr_jax.core.solvers import SOLVERS
+from hgr_jax.core.canonical import SOLVERS
 
 POINTS = np.linspace(-1.5, 1.5, 5)
 
@@ -80,7 +80,6 @@ def test_several_variables_and_callables(order: int, data: tuple[jax.Array, ...]
 
     check_derivatives(lambda x, b: hgr_jax.kb(x, b, 2, 2), (jnp.stack([a, w], axis=1), b), order)
     check_derivatives(lambda a, b, w: hgr_jax.kb(a, b, fourier, 2, weights=w), data, order)
-    check_derivatives(lambda a, b: hgr_jax.sk(a, b, fourier), (a, b), order)
     check_derivatives(lambda a, b: hgr_jax.kb_fit(a, b, fourier, 2).alpha, (a, b), order)
 
 

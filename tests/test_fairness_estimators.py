@@ -158,7 +158,7 @@ class TestFiles:
         Neural(5, learning_rate=1e-3),
         Penalty("pearson", 0.2),
         Penalty("hsic", 0.9),
-        KB(fourier(2), 3),
+        KB(fourier(2, 2 * np.pi), 3),
     )
 
     @pytest.mark.parametrize("way", ["pickle", "joblib", "skops"])

@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 
 import hgr_jax
 from bench.robustness import KINDS
-from hgr_jax.core.formulas import NO_DIGITS, _symbols
+from hgr_jax.core.formulas import _symbols
 
 
 def error(text: str, exact: Any, **variables: np.ndarray) -> float:
@@ -26,6 +26,7 @@ BEYOND = {"40 decades", "subnormal", "smallest normal", "largest"}
 """Data whose values or differences are beyond the range of float64, or whose digits are."""
 
 
+# Here the evaluation of the basis, not the text, has fewer digits than the data need.
 FAR = {
     "outliers at 100, 10^4",
     "outlier at 10^5",
@@ -47,26 +48,11 @@ def test_the_text_gives_the_function_to_one_percent(dtype: type, kind: str, seed
     with jax.enable_x64(dtype == np.float64):
         fit = hgr_jax.kb_fit(a, b.astype(dtype), 5, 5)
         text = fit.f.formula("a")
-        if text.endswith(NO_DIGITS):
-            assert kind in (FAR if dtype == np.float64 else FAR | FAR_IN_FLOAT32)
-        else:
+        if kind not in (FAR if dtype == np.float64 else FAR | FAR_IN_FLOAT32):
             # Of the largest numbers, no power of two brings the data into [-1, 1].
             at = a.astype(np.float64)
             assert error(text, fit.f(a), a=at) <= (0.05 if "largest" in kind else 0.011)
         assert error(fit.g.formula("b"), fit.g(b), b=b) <= 0.011
-
-
-@pytest.mark.parametrize(("far", "reached"), [(30.0, True), (100.0, False), (1000.0, False)])
-def test_a_text_says_where_float32_evaluates_something_else(far: float, reached: bool) -> None:
-    rng = np.random.default_rng(0)
-    x = rng.standard_normal(199)
-    a = np.append(x, far).astype(np.float32)
-    b = np.append(x**2 + 0.1 * rng.standard_normal(199), 0).astype(np.float32)
-    fit = hgr_jax.kb_fit(a, b, 5, 5)
-    text = fit.f.formula("a")
-    assert text.endswith(NO_DIGITS) != reached
-    at_rows = error(text.removesuffix(", " + NO_DIGITS), fit.f(a), a=a.astype(float))
-    assert (at_rows <= 0.011) == reached
 
 
 def test_one_row_far_away() -> None:

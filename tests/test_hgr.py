@@ -772,3 +772,10 @@ def test_what_is_too_fast_is_low_and_its_interval_wide() -> None:
     fit = hgr_jax.hgr_fit(a, b)
     assert fit.correlation < 0.3
     assert fit.interval()[1] > 0.6
+
+
+def test_values_of_independent_pairs_are_as_large_as_the_docstring_says() -> None:
+    rng = np.random.default_rng(3)
+    for rows, share in ((50, 1 / 3), (200, 1 / 8)):
+        values = [float(hgr_jax.hgr(*rng.normal(size=(2, rows)))) for _ in range(300)]
+        assert np.mean(np.array(values) > 0.1) == pytest.approx(share, abs=0.07)

@@ -68,7 +68,7 @@ def test_kb_is_a_loop_over_permutations(weighted: bool, rng: np.random.Generator
 @pytest.mark.parametrize(
     ("h", "k"),
     [
-        (fourier(1), splines((-1.0, 0.0, 1.0), 2)),
+        (fourier(1, 6.0), splines((-1.0, 0.0, 1.0), 2)),
         (indicators(4), 2),
         (indicators(4), indicators(4)),
     ],

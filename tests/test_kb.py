@@ -7,6 +7,7 @@ float64 are the figures of `bench.accuracy`, which `test_bench` runs.
 from __future__ import annotations
 
 import functools
+from typing import Any
 
 import chex
 import jax
@@ -224,3 +225,19 @@ def test_any_data_gives_a_correlation_and_finite_gradients(data: np.ndarray, lev
         assert np.isfinite(gradient).all()
     if len(np.unique(a)) == 1 or len(np.unique(b)) == 1:
         assert value == 0
+
+
+@pytest.mark.parametrize(
+    "moves", [lambda t, z, e: (1 + t) * z + e, lambda t, z, e: z**2 + (2 + t) * e]
+)
+def test_a_warm_start_saves_iterations(moves: Any, rng: np.random.Generator) -> None:
+    """Along predictions that change as slowly as those of a network in training."""
+    protected, noise = rng.standard_normal((2, 500)).astype(np.float32)
+    fit, warm, cold = None, 0, 0
+    for t in np.linspace(0, 0.3, 60, dtype=np.float32):
+        predicted = moves(t, protected, noise)
+        fit = hgr_jax.kb_fit(protected, predicted, 3, 2, init=fit)
+        anew = hgr_jax.kb_fit(protected, predicted, 3, 2)
+        np.testing.assert_allclose(fit.correlation, anew.correlation, atol=1e-6)
+        warm, cold = warm + int(fit.iterations), cold + int(anew.iterations)
+    assert warm < 0.8 * cold

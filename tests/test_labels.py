@@ -110,7 +110,7 @@ def test_mappings_of_series_refuse_rows_in_another_order() -> None:
         lambda table: hgr_jax.scan(table, order=True),
         lambda table: hgr_jax.scan(table, groups=OPTIONS["groups"].to_numpy()),
         hgr_jax.ConditionalTests,
-        lambda given: hgr_jax.hgr(A.to_numpy(), B.to_numpy(), given=given),
+        lambda given: hgr_jax.hgr(A.to_numpy()[::-1], B.to_numpy(), given=given),
         lambda given: hgr_jax.independence_test(A.to_numpy(), B.to_numpy(), given=given),
         lambda table: plot_predictions(A.to_numpy(), table),
     ]

@@ -189,7 +189,7 @@ def test_fits_and_details() -> None:
     fit = found.fit("x", "square")
     assert isinstance(fit, hgr_jax.HGRFit)
     assert fit.correlation == pytest.approx(found["x", "square"].correlation, abs=1e-6)
-    assert isinstance(fit.g, hgr_jax.RankTransform)
+    assert isinstance(fit.g, hgr_jax.inference.RankTransform)
     details = found.details("x", "square")
     f, g = details.f(table["x"].to_numpy()), details.g(table["square"].to_numpy())
     assert abs(np.corrcoef(f, g)[0, 1]) == pytest.approx(float(fit.raw), abs=1e-4)
@@ -198,7 +198,7 @@ def test_fits_and_details() -> None:
     assert influence.value_without == pytest.approx(without.correlation[0, 1], abs=2e-3)
     of_kind = found.fit("x", "kind")
     assert isinstance(of_kind, hgr_jax.HGRFit)
-    assert isinstance(of_kind.g, hgr_jax.LevelTransform)
+    assert isinstance(of_kind.g, hgr_jax.inference.LevelTransform)
     levels = of_kind.g.levels
     assert sorted(levels) == ["high", "low", "middle"]
     g = dict(zip(levels, of_kind.g(levels), strict=True))

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
@@ -65,23 +64,3 @@ def test_several_variables(rng: np.random.Generator) -> None:
     positive = np.exp(x)  # of which a sum is the square of another variable
     root = np.sqrt(positive.sum(axis=1)) * np.sign(x[:, 0] - x[:, 1])
     np.testing.assert_allclose(hgr_jax.sk(positive, root, 2), 1, atol=1e-5)
-
-
-class TestCallableKernel:
-    @staticmethod
-    def fourier(x: jax.Array) -> jax.Array:
-        return jnp.stack([jnp.sin(3 * x), jnp.cos(3 * x)], axis=1)
-
-    def test_best_of_both_directions(self) -> None:
-        a, b = (x.astype(np.float32) for x in awkward_pair("uniform", 300))
-        for x, y in ((a, b), (b, a)):
-            both = [
-                float(hgr_jax.kb(x, y, self.fourier, 1)),
-                float(hgr_jax.kb(x, y, 1, self.fourier)),
-            ]
-            np.testing.assert_allclose(hgr_jax.sk(x, y, self.fourier), max(both), atol=1e-6)
-            fit = hgr_jax.sk_fit(x, y, self.fourier)
-            assert int(fit.direction) == int(np.argmax(both))
-            np.testing.assert_allclose(fit.correlation, max(both), atol=1e-6)
-            np.testing.assert_allclose(fit.score(x, y), fit.correlation, atol=1e-5)
-            np.testing.assert_allclose(np.std(fit.f(x)), 1, atol=1e-4)

@@ -170,7 +170,7 @@ def test_the_same_shape_compiles_once(rng: np.random.Generator, compilations: An
         (lambda a: of_tensors.kb(a, a[:-1]), ValueError, "a and b must have the same number"),
         (lambda a: of_tensors.kb(a[0], a), ValueError, r"a must have shape \(n,\) or \(n, p\)"),
         (lambda a: of_tensors.kb(a, a, h=0), ValueError, "h must be at least 1"),
-        (lambda a: of_tensors.sk(a, a, d=[1]), TypeError, "d must be a degree"),
+        (lambda a: of_tensors.sk(a, a, d=[1]), TypeError, "d must be an int"),
         (lambda a: of_tensors.kb(a, a, weights=a[:3]), ValueError, "weights must have shape"),
     ],
 )
@@ -195,3 +195,26 @@ except ImportError as error:
 sys.exit(2)
 """
     subprocess.run([sys.executable, "-c", code], check=True)
+
+
+def test_integers_and_views() -> None:
+    b = torch.sin(torch.arange(60.0))
+    for dtype in (torch.int32, torch.int64):
+        with pytest.warns(UserWarning, match="lies so far from 0"):
+            of_tensors.kb((torch.arange(60) + 1_700_000_000).to(dtype), b)
+    for dtype in (torch.uint8, torch.int8, torch.int16, torch.int32, torch.int64):
+        whole = torch.arange(60).to(dtype)
+        assert of_tensors.kb(whole, whole, 1, 1) == pytest.approx(1)
+    view = torch.complex(b, b + torch.arange(60.0)).conj().imag
+    assert view.is_neg()
+    assert of_tensors.kb(view, b) == of_tensors.kb(view.clone(), b)
+
+
+def test_transformations_of_torch_are_refused() -> None:
+    b = torch.sin(torch.arange(60.0))
+    for use in (
+        lambda: torch.func.grad(lambda x: of_tensors.kb(x, b))(b),
+        lambda: torch.func.vmap(lambda x: of_tensors.kb(x, b))(torch.stack([b, b])),
+    ):
+        with pytest.raises(TypeError, match=r"torch\.func"):
+            use()

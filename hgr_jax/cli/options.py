@@ -122,9 +122,7 @@ class ScanOptions:
         " |Pearson|, or by p-value",
         choices=("rank_excess", "correlation", "excess", "pvalue"),
     )
-    permutations: int | None = _option(
-        None, "permutations of a p-value that needs them", _positive, metavar="N"
-    )
+    permutations: int | None = _option(None, "permutations at most", _positive, metavar="N")
     seed: int = _option(0, "of the permutations", _seed, metavar="N")
     fdr: str = _option(
         "bh",

@@ -4,9 +4,9 @@ In the order of the paper:
 
 * `kernels`: the kernels P of a variable, as degrees, features or functions of your own;
 * `orthonormal`: bases of their spans that are orthonormal on the data;
-* `canonical`: the constrained problem, its value and the derivative of the envelope theorem;
-* `solvers`: the small problem in whitened coordinates: jaxopt's projected gradient for HGR-KB,
-  least squares for HGR-SK, all modes; implicit derivatives;
+* `paper`: HGR-SK by least squares and HGR-KB by jaxopt, on the small matrix of cross moments;
+* `solvers`: their closed form, all modes, implicit derivatives;
+* `canonical`: from the data to that matrix and back; the derivative of the envelope theorem;
 * `partial`: residuals given other variables;
 * `fits`: what callers see of a solution: transformations, status, standard error, printing;
 * `ranks`: functions of ranks, and HGR from their cross moments;

@@ -1,10 +1,10 @@
-"""The paper's problem: from two variables to their most correlated transformations.
+"""From two variables to their most correlated transformations.
 
 1. `prepare` applies the kernels: ``a`` and ``b`` become variables of a degree, or features.
 2. `whiten` fits orthonormal bases to both (`orthonormal`) and returns the small matrix M of cross
    moments between them; HGR-KB is its largest singular value.
-3. `solve` finds the top pair of M: with `solvers.top_pair`, the constrained problem of HGR-KB, or
-   with `solvers.lstsq_pair`, the least squares of HGR-SK.
+3. `solve` finds the top pair of M: by `paper.double_kernel`, the constrained problem of HGR-KB, by
+   `paper.single_kernel`, the least squares of HGR-SK, or in closed form by `solvers.top_pair`.
 4. `correlation` is the value of `solve` with the derivative of the envelope theorem.
 
 Two rules of differentiation make this exact and cheap:
@@ -53,10 +53,15 @@ from hgr_jax.core.orthonormal import (
     same_variable,
     whitening,
 )
+from hgr_jax.core.paper import double_kernel, single_kernel
 from hgr_jax.core.rows import mean_product, sum_over_rows
-from hgr_jax.core.solvers import CanonicalPair, deciding_sign, lstsq_pair, top_pair
+from hgr_jax.core.solvers import CanonicalPair, deciding_sign, top_pair
+
+SOLVERS = ("projected_gradient", "svd")
+"""Methods of HGR-KB: of the paper, and in closed form."""
 
 SINGLE_KERNEL = "single_kernel"
+"""Method of HGR-SK."""
 
 Degrees = tuple[int | None, int | None]
 """Degrees of both variables; None where features are given."""
@@ -78,7 +83,6 @@ class OrthonormalFunctions:
     encoder: Encoder
     basis: Basis
     rows: Array
-    features: Array
 
 
 @dataclasses.dataclass(frozen=True)
@@ -99,8 +103,7 @@ class Residuals:
 class PreparedPair:
     """Two variables with their kernels applied: the arguments of `solve`.
 
-    ``a`` and ``b`` are ``(n,)`` for a degree and features ``(n, m)`` for other kernels;
-    ``variables`` are both before their kernels, with harmless values in dropped rows.
+    ``a`` and ``b`` are ``(n,)`` for a degree and features ``(n, m)`` for other kernels.
     """
 
     problem: CCAProblem
@@ -109,7 +112,6 @@ class PreparedPair:
     b: Array
     weights: Array | None
     count: Array | None
-    variables: tuple[Array, Array]
     residuals: Residuals | None = None
 
 
@@ -137,8 +139,8 @@ def prepare(
         method=method,
         linear=(encoder_a.variables or 1, encoder_b.variables or 1),
     )
-    encoders, variables = (encoder_a, encoder_b), (a, b)
-    return PreparedPair(problem, encoders, features_a, features_b, weights, count, variables)
+    encoders = encoder_a, encoder_b
+    return PreparedPair(problem, encoders, features_a, features_b, weights, count)
 
 
 def _degree(encoder: Encoder, features: Array) -> int | None:
@@ -196,12 +198,14 @@ def solve(
 
     direction = jnp.zeros((), jnp.int32)
     if problem.method == SINGLE_KERNEL:
-        pair, direction = lstsq_pair(m, *problem.linear)
+        pair, direction = single_kernel(m, *problem.linear)
+    elif problem.method == "svd":
+        pair = top_pair(m)
     else:
         if start is not None:
             guess = fitted.basis(1, None), fitted.rows(1), b, weights, count, start
             start = mean_products(*lax.stop_gradient(guess))
-        pair = top_pair(m, problem.method, start)
+        pair = double_kernel(m, start)
     value = jnp.where(finite & fitted.finite, jnp.minimum(pair.correlation, 1), jnp.nan)
     sizes = [None if degree is None else 1 + degree for degree in problem.degrees]
     if isinstance(fitted.bases, PolynomialBasis):  # both at once, which compiles faster

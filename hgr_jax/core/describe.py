@@ -60,7 +60,7 @@ Levels = Sequence[str] | None
 """Labels of the levels of a category; None of numbers."""
 
 
-def as_number(value: float) -> str:
+def number_in_words(value: float) -> str:
     """Write a number with the digits that one says aloud."""
     return f"{value:,.0f}" if abs(value) >= 10_000 else f"{value:.{3 if abs(value) < 1000 else 4}g}"
 
@@ -184,7 +184,7 @@ def describe(
     levels: tuple[Levels, Levels],
     transformed: tuple[Floats, Floats],
     means: Means,
-    formats: tuple[Format, Format] = (as_number, as_number),
+    formats: tuple[Format, Format] = (number_in_words, number_in_words),
 ) -> str:
     """Return a sentence on two variables and their transformations in the rows, ``(n,)`` each.
 

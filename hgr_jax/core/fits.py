@@ -403,9 +403,9 @@ class CopulaTransform:
 
         The text is in powers of x, ``-1.2 + 0.5 x + 0.3 x^2``, if it then gives the values on the
         data of the fit to 1% of their standard deviation; else in a centred and scaled variable,
-        with as many digits as that takes: ``0.31 + 1.62 u - 2.4 u^2, u = (x - 1990) / 40``.  Beside
-        an outlier some 10^5 standard deviations away (in float32, some 100) no number of digits is
-        enough, and the text says so.  ``nan`` for a fit of NaN.
+        with as many digits as that takes: ``0.31 + 1.62 u - 2.4 u^2, u = (x - 1990) / 40``.
+        (Beside an outlier some 10^5 standard deviations away, in float32 some 100, the transform
+        itself has fewer digits.)  ``nan`` for a fit of NaN.
 
         Args:
           names: one for each variable; default ``x``, or ``x0, x1, ...``.
@@ -622,7 +622,7 @@ def is_dominant(leverage: Any, weight: Any, correlation: Any) -> Any:
 def _on_variables(fit: KBFit, pair: PreparedPair, residuals: Residuals) -> PartialFit:
     """Express a fit of residual coordinates by functions of the variables."""
     coordinates = fit.f.side, fit.g.side
-    direct, explained, _ = on_variables(
+    direct, explained = on_variables(
         pair,
         (coordinates[0].basis, coordinates[1].basis),
         (coordinates[0].coefficients[None, :], coordinates[1].coefficients[None, :]),
@@ -641,12 +641,12 @@ def _on_variables(fit: KBFit, pair: PreparedPair, residuals: Residuals) -> Parti
 
 def on_variables(
     pair: PreparedPair, bases: tuple[Basis, Basis], coefficients: tuple[Array, Array]
-) -> tuple[tuple[Array, Array], tuple[Array, Array], Array]:
+) -> tuple[tuple[Array, Array], tuple[Array, Array]]:
     """Expand r functions of residual coordinates, ``(r, 1 + m)`` each, on the variables themselves.
 
-    Returns coefficients on ``[1, basis]`` of a and of b; coefficients of their regressions on
-    ``[1, basis]`` of the conditioning variables; and the signs ``(r,)`` applied to all of them,
-    which make the largest coefficient of a (or of b) positive, whatever the coordinates.
+    Returns coefficients on ``[1, basis]`` of a and of b; and coefficients of their regressions on
+    ``[1, basis]`` of the conditioning variables.  The largest coefficient of a (or of b) is
+    positive, whatever the coordinates.
     """
     assert pair.residuals is not None
     direct, explained = [], []
@@ -661,11 +661,7 @@ def on_variables(
         explained.append(matmul(slopes, pair.residuals.explained[v]))
     first, second = (farthest_entry(expanded[:, 1:]) for expanded in direct)
     sign = sign_of(jnp.where(first == 0, second, first))
-    return (
-        (sign * direct[0], sign * direct[1]),
-        (sign * explained[0], sign * explained[1]),
-        sign[:, 0],
-    )
+    return (sign * direct[0], sign * direct[1]), (sign * explained[0], sign * explained[1])
 
 
 def standard_error(f: Array, g: Array, s: Array) -> Array:

@@ -1,8 +1,7 @@
-"""Transformations as text that can be computed with.
+"""Polynomials as text that can be computed with.
 
-In powers of the data a polynomial cancels: far from 0, or beside an outlier, three digits of each
-coefficient give no digit of the value.  There the text is in a centred and scaled variable, with as
-many digits as the value needs.
+In powers of the data a polynomial cancels where the data are far from 0: there the text is in a
+centred and scaled variable.
 """
 
 from __future__ import annotations
@@ -10,9 +9,7 @@ from __future__ import annotations
 import functools
 import itertools
 from collections.abc import Sequence
-from typing import Any
 
-import jax
 import numpy as np
 
 from hgr_jax._arrays import Floats
@@ -24,63 +21,37 @@ LARGEST_ERROR = 0.01
 """Largest error of a value by rounded coefficients, in standard deviations, anywhere in the region
 of the data: an outlier may be where the polynomial is steep."""
 
-NO_DIGITS = "not to be computed with: outlying rows ask for more digits than a float has"
-
 MIN_TERM = 1e-5
 """Size of a term, in standard deviations, below which it is rounding."""
 
 MAX_RAW_DIGITS = 5
 """Largest number of digits in powers of the data; else a centred variable reads better."""
 
+MAX_DIGITS = 15
+
 
 def formula(encoder: Encoder, side: Transformation, names: Sequence[str], digits: int) -> str:
-    """Write a polynomial of the variables ``names``, with at least so many significant digits."""
+    """Write a polynomial of the variables ``names``, with at least so many significant digits.
+
+    With more of them where a value would be off by more than `LARGEST_ERROR` otherwise.
+    """
     frames = _frames_of(encoder, side)
     if not (np.isfinite(frames).all() and np.isfinite(np.asarray(side.coefficients)).all()):
         return "nan"
     shift, unit = _round_units(frames)
-    terms = _expand(encoder, side, shift, unit)
     points = _points_of_region(frames, shift, unit)
-    exact = _polynomial_at(terms, points)
-    # Where the recurrence cancels, its values have fewer digits than its expansion.
-    error_of_expansion = _expansion_error(encoder, side, frames, terms, points, shift, unit)
-
-    def shortest(terms: Terms, points: Floats, most: int) -> dict[tuple[int, ...], str] | None:
-        """Return coefficients of the fewest digits, at most so many, that are accurate enough."""
-        for count in range(digits, max(digits, most) + 1):
-            texts = {
-                exponents: f"{value:.{count}g}"
-                for exponents, value in terms.items()
-                if abs(value) * _largest_monomial(exponents, points) > MIN_TERM
-            }
-            rounded = {exponents: float(text) for exponents, text in texts.items()}
-            error = np.abs(_polynomial_at(rounded, points) - exact)
-            if (error <= LARGEST_ERROR - error_of_expansion).all():
-                return texts
-        return None
-
     with np.errstate(all="ignore"):  # powers of raw data may overflow
         raw = _expand(encoder, side, np.zeros_like(shift), np.ones_like(unit))
-        plain = shortest(raw, points * unit[:, None] + shift[:, None], MAX_RAW_DIGITS)
-    if plain is not None:
+        plain, exact = _rounded(
+            raw, points * unit[:, None] + shift[:, None], digits, MAX_RAW_DIGITS
+        )
+    if exact:
         return _sum_of_terms(plain, names)
     symbols = _symbols(names)
-    meanings = list(map(_definition, symbols, names, shift, unit))
-    texts = shortest(terms, points, 16)
-    size = sum(
-        abs(value) * _largest_monomial(exponents, points) for exponents, value in terms.items()
-    )
-    if texts is not None and size * float(np.finfo(np.float64).eps) <= LARGEST_ERROR:
-        return ", ".join([_sum_of_terms(texts, symbols), *meanings])
-    rough = {exponents: f"{value:.{digits}g}" for exponents, value in terms.items()}
-    return ", ".join([_sum_of_terms(rough, symbols), *meanings, NO_DIGITS])
+    centred, _ = _rounded(_expand(encoder, side, shift, unit), points, digits, MAX_DIGITS)
+    meanings = map(_definition, symbols, names, shift, unit)
+    return ", ".join([_sum_of_terms(centred, symbols), *meanings])
 
-
-MODERATE_VALUE = 10
-"""Largest value of the transformation, in standard deviations, at rows that are not outliers."""
-
-POINTS_COMPARED = 1000
-"""Number of points at which an expansion is compared with its evaluation."""
 
 Terms = dict[tuple[int, ...], float]
 """Coefficient of each monomial, by its exponents."""
@@ -139,84 +110,30 @@ def _powers(recurrence: Floats, slope: float, offset: float) -> Floats:
     return table
 
 
-def _expansion_error(
-    encoder: Encoder,
-    side: Transformation,
-    frames: Floats,
-    terms: Terms,
-    points: Floats,
-    shift: Floats,
-    unit: Floats,
-) -> float:
-    """Return the largest error of an expansion near the nodes and where values are moderate."""
-    with np.errstate(all="ignore"):  # the region may reach beyond the largest number
-        nodes = _points_at_nodes(encoder, side, frames)
-        near = points * unit[:, None] + shift[:, None]
-        x = np.concatenate([nodes, near], axis=1).astype(np.asarray(side.coefficients).dtype)
-        value = _evaluate_in_dtype(encoder, side, x)
-        u = (x.astype(np.float64) - shift[:, None]) / unit[:, None]
-        error = np.abs(value - _polynomial_at(terms, u))
-    error = np.where(np.isfinite(x).all(axis=0), np.nan_to_num(error, nan=np.inf), 0)
-    moderate = np.abs(value) <= MODERATE_VALUE
-    moderate[: nodes.shape[1]] = True
-    return float(error[moderate].max())
-
-
-def _points_at_nodes(encoder: Encoder, side: Transformation, frames: Floats) -> Floats:
-    """Return points ``(p, n)`` at and beside the zeros of the last polynomials (Gauss's nodes)."""
-    basis = side.basis if encoder.factors is None else encoder.factors
-    assert isinstance(basis, PolynomialBasis)
-    recurrences = np.asarray(basis.recurrence, np.float64).reshape(len(frames), -1, basis.degree)
-    rng, points = np.random.default_rng(0), []
-    for (scale, center), recurrence in zip(frames, recurrences, strict=True):
-        step = recurrence[2]
-        count = min(int(np.count_nonzero(step)) + 1, len(step))
-        jacobi = np.diag((recurrence[0] + np.diag(recurrence[3:]))[:count])
-        jacobi += np.diag(1 / step[: count - 1], -1)
-        nodes = np.linalg.eigvalsh(jacobi)  # of the lower triangle
-        beside = rng.choice(nodes, POINTS_COMPARED) * (
-            1 + 1e-4 * rng.uniform(-1, 1, POINTS_COMPARED)
-        )
-        points.append((beside + center) / scale)
-    return np.stack(points)
-
-
-def _evaluate_in_dtype(encoder: Encoder, side: Transformation, x: Floats) -> Floats:
-    """Return the transformation at ``x (p, n)`` with the rounding of its dtype."""
-    c, basis = np.asarray(side.coefficients), side.basis
-    if isinstance(basis, PolynomialBasis):
-        return c @ np.stack(_with_numpy_arrays(basis).polynomials(x[0]))
-    assert encoder.factors is not None
-    assert isinstance(encoder.kernel, int)
-    factors = _with_numpy_arrays(encoder.factors)
-    tables = [factors.select(v, None).polynomials(column) for v, column in enumerate(x)]
-    features = np.stack(
-        [
-            functools.reduce(np.multiply, [p[e] for p, e in zip(tables, powers, strict=True)])
-            for powers in monomial_exponents(len(tables), encoder.kernel)
-        ]
-    )
-    weights = np.asarray(basis.transform) @ c[1:]
-    value: Floats = weights @ (features - np.asarray(basis.mean)[:, None]) + c[0]
-    return value
-
-
-def _with_numpy_arrays(basis: PolynomialBasis) -> Any:
-    """Return a basis of NumPy arrays, which is evaluated without compiling a program."""
-    return jax.tree.map(np.asarray, basis)
+def _rounded(
+    terms: Terms, points: Floats, digits: int, most: int
+) -> tuple[dict[tuple[int, ...], str], bool]:
+    """Return coefficients of the fewest digits that are accurate, and whether ``most`` are."""
+    exact = _polynomial_at(terms, points)
+    large = {
+        exponents: value
+        for exponents, value in terms.items()
+        if abs(value) * np.abs(_monomial(exponents, points)).max() > MIN_TERM
+    }
+    for count in range(digits, max(digits, most) + 1):
+        texts = {exponents: f"{value:.{count}g}" for exponents, value in large.items()}
+        values = {exponents: float(text) for exponents, text in texts.items()}
+        if (np.abs(_polynomial_at(values, points) - exact) <= LARGEST_ERROR).all():
+            return texts, True
+    return texts, False
 
 
 def _points_of_region(frames: Floats, shift: Floats, unit: Floats) -> Floats:
     """Return points ``(p, n)`` in the region of the data, in the unit."""
     framed = np.linspace(-1, 1, 201)[None, :]
     if len(frames) > 1:
-        framed = np.random.default_rng(0).uniform(-1, 1, (len(frames), POINTS_COMPARED))
+        framed = np.random.default_rng(0).uniform(-1, 1, (len(frames), 1000))
     return ((framed + frames[:, 1:]) / frames[:, :1] - shift[:, None]) / unit[:, None]
-
-
-def _largest_monomial(exponents: tuple[int, ...], points: Floats) -> float:
-    """Return the largest absolute value of a monomial at ``points (p, n)``."""
-    return float(np.abs(_monomial(exponents, points)).max())
 
 
 def _monomial(exponents: tuple[int, ...], points: Floats) -> Floats:

@@ -283,7 +283,7 @@ def splines(keypoints: ArrayLike, degree: int = 3) -> Splines:
       degree: of the pieces, int >= 1.
 
     Returns:
-      A hashable callable ``(n,) -> (n, m - 2 + degree)``, to pass as ``h``, ``k`` or ``d``.
+      A hashable callable ``(n,) -> (n, m - 2 + degree)``, to pass as ``h`` or ``k``.
 
     Raises:
       TypeError, ValueError: for keypoints that are no rising finite numbers, or another degree;
@@ -314,7 +314,7 @@ def hats(keypoints: ArrayLike) -> Splines:
       keypoints: as of `splines`.
 
     Returns:
-      A hashable callable ``(n,) -> (n, len(keypoints) - 1)``, to pass as ``h``, ``k`` or ``d``.
+      A hashable callable ``(n,) -> (n, len(keypoints) - 1)``, to pass as ``h`` or ``k``.
 
     Raises:
       TypeError, ValueError: as `splines` does.
@@ -348,7 +348,7 @@ class Fourier:
         return jnp.concatenate([jnp.cos(angle), jnp.sin(angle)], axis=1)
 
 
-def fourier(terms: int, period: float = 2 * math.pi) -> Fourier:
+def fourier(terms: int, period: float) -> Fourier:
     """Return the kernel of trigonometric polynomials: cosines and sines of up to ``terms`` waves.
 
         cos(2 pi j x / period), sin(2 pi j x / period),   j = 1 .. terms
@@ -358,7 +358,7 @@ def fourier(terms: int, period: float = 2 * math.pi) -> Fourier:
       period: above 0, in the units of the variable: of an angle in radians 2 pi, of hours 24.
 
     Returns:
-      A hashable callable ``(n,) -> (n, 2 terms)``, to pass as ``h``, ``k`` or ``d``.
+      A hashable callable ``(n,) -> (n, 2 terms)``, to pass as ``h`` or ``k``.
 
     Raises:
       TypeError, ValueError: for other terms or periods; and where it is applied, for several
@@ -399,7 +399,7 @@ def indicators(levels: int | Sequence[float]) -> Callable[[Array], Array]:
         belong to no level.
 
     Returns:
-      A hashable callable ``(n,) -> (n, m)``, to pass as ``h``, ``k`` or ``d``: of codes
+      A hashable callable ``(n,) -> (n, m)``, to pass as ``h`` or ``k``: of codes
       `Indicators`.
 
     Raises:

@@ -7,10 +7,10 @@ from typing import ClassVar
 
 import jax
 import jax.numpy as jnp
-from jax import Array, lax
+from jax import Array
 from numpy.typing import ArrayLike
 
-from hgr_jax.core.canonical import PreparedPair, Transformation, WhitenedPair, mean_products, whiten
+from hgr_jax.core.canonical import PreparedPair, Transformation, WhitenedPair, whiten
 from hgr_jax.core.fits import (
     CopulaTransform,
     PartialTransform,
@@ -25,7 +25,7 @@ from hgr_jax.core.fits import (
 )
 from hgr_jax.core.kernels import Encoder
 from hgr_jax.core.linalg import matmul
-from hgr_jax.core.numerics import equal_weights, safe_norm, safe_sqrt
+from hgr_jax.core.numerics import safe_norm, safe_sqrt
 from hgr_jax.core.orthonormal import Basis
 from hgr_jax.core.rows import row_by_row
 from hgr_jax.core.solvers import all_modes, deciding_sign
@@ -94,22 +94,15 @@ class SpectrumFit(ShownFit):
       correlations: ``(r,)``, of each mode, the largest first, in [0, 1].
       f, g: the transformations of a and of b in all modes: ``f(x)`` is ``(n, r)``, ``f[i]`` the
         transformation of mode i.  The sign of a mode follows the rule of `KBFit`.
-      mean: of b, ``()``, or ``(p,)`` where b is ``(n, p)``.
-      loadings: the means of ``g_i(b) b`` over the rows, ``(r,)`` or ``(r, p)``.
       degrees: ``(2,)`` how many directions of each kernel the data supports.
       status: a `Status`, as an int array; TIED where any two modes tie.
-      base: the regression of b, less its mean, on functions of given variables, ``(n, 1)`` or
-        ``(n, p)``; None where none were given.
     """
 
     correlations: Array
     f: SpectrumTransform
     g: SpectrumTransform
-    mean: Array
-    loadings: Array
     degrees: Array
     status: Array
-    base: SpectrumTransform | None = None
 
     shown: ClassVar = ("correlations", "total", "mutual_information", "degrees")
 
@@ -127,31 +120,6 @@ class SpectrumFit(ShownFit):
         """
         squares = self.correlations * self.correlations
         return -jnp.sum(jnp.log1p(-squares), axis=-1) / 2
-
-    def predict(self, a: ArrayLike, given: ArrayLike | None = None) -> Array:
-        """Predict b at other values of a, by the regression that the modes give.
-
-            mean + sum_i correlations_i f_i(a) loadings_i
-
-        Where b itself is in the span of its kernel, as it is for every degree, this is least
-        squares of b on the kernel of a: with degrees, polynomial regression of degree h.  Given
-        other variables c, ``base(c)`` is added: least squares on the kernels of a and of c.
-
-        Args:
-          a: as in the fit, any number of rows.
-          given: the variables that were given to the fit, at the same rows; None where none were.
-
-        Returns:
-          ``(n,)``, or ``(n, p)`` where b is ``(n, p)``.
-        """
-        values = self.f(a, given=given)
-        r, *columns = self.loadings.shape
-        scaled = self.correlations.reshape(r, *[1] * len(columns)) * self.loadings
-        predicted = matmul(values, scaled) + (self.mean[None, :] if self.mean.ndim else self.mean)
-        if self.base is None or given is None:
-            return predicted
-        base = self.base(given)
-        return predicted + (base if columns else base[:, 0])
 
 
 def _whitened_pair(pair: PreparedPair) -> tuple[WhitenedPair, Array, Array]:
@@ -176,7 +144,6 @@ def total_correlation(pair: PreparedPair) -> Array:
 
 def fit_modes(pair: PreparedPair) -> SpectrumFit:
     """Fit all modes of a pair."""
-    _, b = pair.variables
     fitted, m, finite = _whitened_pair(pair)
     modes = all_modes(m)
     sign = deciding_sign(modes.u, modes.v)
@@ -189,21 +156,12 @@ def fit_modes(pair: PreparedPair) -> SpectrumFit:
             zip(degrees, (sign * modes.u, sign * modes.v), strict=True)
         )
     )
-    # Less the first row, so that the products keep their digits.
-    near = b - lax.stop_gradient(b[:1])
-    w = equal_weights(pair.count, b) if pair.weights is None else pair.weights
-    mean = matmul(w, near)
-    centred = near - (mean[None, :] if mean.ndim else mean)
-    loadings = mean_products(g.basis, g.weights, pair.b, pair.weights, pair.count, centred)
     in_span = jnp.stack([jnp.sum(side.basis.in_span) for side in (f, g)])
-    conditioned, base, residuals = fitted.well_conditioned, None, pair.residuals
+    conditioned, residuals = fitted.well_conditioned, pair.residuals
     if residuals is not None:
         c = residuals.conditioning
         conditioned &= residuals.well_conditioned
-        regression = mean_products(c.basis, c.rows, c.features, w, None, centred)
-        slopes = matmul(regression.T, c.rows).reshape(-1, c.rows.shape[1])
-        base = SpectrumTransform(c.encoder, c.basis, slopes)
-        direct, explained, sign = on_variables(pair, (f.basis, g.basis), (f.weights, g.weights))
+        direct, explained = on_variables(pair, (f.basis, g.basis), (f.weights, g.weights))
         f, g = (
             SpectrumTransform(
                 side.encoder,
@@ -213,13 +171,10 @@ def fit_modes(pair: PreparedPair) -> SpectrumFit:
             )
             for side, weights, regressions in zip(residuals.sides, direct, explained, strict=True)
         )
-        loadings = sign.reshape(-1, *[1] * (loadings.ndim - 1)) * loadings
     return SpectrumFit(
         correlations=jnp.where(finite, jnp.minimum(modes.correlations, 1), jnp.nan),
         f=f,
         g=g,
-        mean=mean + lax.stop_gradient(b[0]),
-        loadings=loadings,
         degrees=in_span.astype(jnp.int32),
         status=decide_status(
             (modes.tied, Status.TIED),
@@ -227,5 +182,4 @@ def fit_modes(pair: PreparedPair) -> SpectrumFit:
             (jnp.any(in_span == 0), Status.CONSTANT),
             (~fitted.finite, Status.NOT_FINITE),
         ),
-        base=base,
     )

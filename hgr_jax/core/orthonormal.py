@@ -110,7 +110,7 @@ class PolynomialBasis:
         """
         scale, center = _split(self.frame)
         x = a * scale - center
-        p = [_numpy_for(x).ones_like(x) if ones is None else jnp.broadcast_to(ones, x.shape)]
+        p = [jnp.ones_like(x) if ones is None else jnp.broadcast_to(ones, x.shape)]
         if not corrected:
             # The step is multiplied into the few coefficients, which saves long data a product.
             shift, back = (_split(self.recurrence[..., i, :] * self.step) for i in (0, 1))
@@ -200,15 +200,8 @@ class FeatureBasis:
         return matmul(features - self.mean[None, :], weights) + coefficients[0]
 
 
-def _numpy_for(x: Any) -> Any:
-    """Return NumPy for its own arrays, which `formulas` evaluates without compiling."""
-    return np if isinstance(x, np.ndarray) else jnp
-
-
 def _split(x: Any) -> Any:
     """Return the entries ``(..., 1)`` of ``x (..., m)``."""
-    if _numpy_for(x) is np:
-        return np.split(x, x.shape[-1], axis=-1)
     return lax.split(x, [1] * x.shape[-1], axis=x.ndim - 1)  # one primitive, traced once
 
 

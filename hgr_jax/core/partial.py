@@ -54,7 +54,7 @@ def prepare_given(
         (sides[0], sides[1]), (explained[0], explained[1]), of_given, well_conditioned
     )
     pair = prepare((1, 1), method, coordinates[0], coordinates[1], weights)
-    return dataclasses.replace(pair, variables=(a, b), residuals=residuals)
+    return dataclasses.replace(pair, residuals=residuals)
 
 
 def _orthonormal_functions(
@@ -69,7 +69,7 @@ def _orthonormal_functions(
     whitener = whitening(gram, np.ones(gram.shape, bool))
     return (
         matmul(whitener, values),
-        OrthonormalFunctions(encoder, basis, whitener, features),
+        OrthonormalFunctions(encoder, basis, whitener),
         conditioned,
     )
 

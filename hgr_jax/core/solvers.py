@@ -1,23 +1,18 @@
-"""The canonical pairs of a small matrix: `top_pair` for HGR-KB, `lstsq_pair` for HGR-SK, all modes.
+"""The closed form of the canonical pairs of a small matrix: `top_pair`, or `all_modes`.
 
-In whitened coordinates the constrained least squares of the paper,
+The constrained least squares of the paper (`paper`) is, with one side eliminated,
 
-    min over alpha, beta of ||P_a alpha - P_b beta||^2   subject to   var(P_b beta) = 1,
-
-becomes, with alpha eliminated,
-
-    max over v on the unit sphere of 1/2 ||M v||^2,
+    max over v on the unit sphere of 1/2 |M v|^2,
 
 on the matrix M (h x k) of cross moments of two orthonormal bases, whatever the number of rows.
 Its maximum is the largest singular value of M, and every other stationary point is a saddle.
-jaxopt's projected gradient solves it; the derivatives are those of the implicit function theorem.
+Derivatives are those of the implicit function theorem.
 """
 
 from __future__ import annotations
 
 import dataclasses
 import functools
-import warnings
 from collections.abc import Callable
 from typing import Any, NamedTuple
 
@@ -36,13 +31,8 @@ from hgr_jax.core.numerics import (
     sign_of,
 )
 
-SOLVERS = ("projected_gradient", "svd")
-
-MAX_ITERATIONS = 200
-
-STEP = 1e3
-"""Step of the projected gradient on M / sigma_1.  The objective is convex and is maximised, so
-every step is an ascent, and a long one is nearly a power iteration."""
+Refine = Callable[[Array, "Array | None"], tuple[Array, Array]]
+"""From M and a start (or None): v of the top pair, and the number of iterations."""
 
 
 @jax.tree_util.register_dataclass
@@ -65,26 +55,14 @@ def deciding_sign(u: Array, v: Array) -> Array:
     return sign_of(farthest_entry(components))
 
 
-@functools.cache
-def _jaxopt() -> Any:
-    """Import jaxopt, which takes a third of a second that a scan need not wait for."""
-    with warnings.catch_warnings():
-        # It is no longer maintained and says so on import.
-        warnings.filterwarnings("ignore", category=DeprecationWarning, message=".*JAXopt.*")
-        import jaxopt
-
-        return jaxopt
-
-
-def top_pair(m: Array, solver: str, start: Array | None = None) -> CanonicalPair:
+def top_pair(m: Array, solve: Refine | None = None, start: Array | None = None) -> CanonicalPair:
     """Return the top singular triple of a finite ``m (h, k)``, differentiable to any order.
 
-    ``"projected_gradient"`` starts from ``start (k,)`` or from the closed form, which ``"svd"``
-    returns; where the iteration ends less exact, the closed form is returned.  Where singular
-    values tie with the first, ``v`` is the `_lowest_degree_vector` of their vectors, and its
-    derivative in the tied directions is set to 0.
+    It is the solution of ``solve`` where this is as exact as the closed form, which it is elsewhere
+    (and without ``solve``).  Where singular values tie with the first, ``v`` is the
+    `_lowest_degree_vector` of their vectors, and its derivative in the tied directions is set to 0.
     """
-    v, iterations, tied, _ = _leading_vector(solver, m, start)
+    v, iterations, tied, _ = _leading_vector(solve, m, start)
     product = matmul(m, v)
     square = jnp.sum(product * product)
     inverse = safe_rsqrt(square)
@@ -93,29 +71,11 @@ def top_pair(m: Array, solver: str, start: Array | None = None) -> CanonicalPair
     return CanonicalPair(correlation, u, v, residual, iterations, tied)
 
 
-def lstsq_pair(m: Array, rows: int, columns: int) -> tuple[CanonicalPair, Array]:
-    """Return the better pair of ``m[:, :columns]`` and ``m[:rows]`` (HGR-SK), and which it is."""
-    first = _pad_pair(top_pair(m[:, :columns], "svd"), m.shape)
-    second = _pad_pair(top_pair(m[:rows, :], "svd"), m.shape)
-    direction = jnp.where(first.correlation >= second.correlation, 0, 1)
-    best = jax.tree.map(lambda x, y: jnp.where(direction == 0, x, y), first, second)
-    return best, direction
-
-
-def _pad_pair(pair: CanonicalPair, shape: tuple[int, ...]) -> CanonicalPair:
-    """Pad the vectors of a leading block's pair to those of a matrix of this shape."""
-    return dataclasses.replace(
-        pair,
-        u=jnp.pad(pair.u, (0, shape[0] - pair.u.shape[0])),
-        v=jnp.pad(pair.v, (0, shape[1] - pair.v.shape[0])),
-    )
-
-
 _Leading = tuple[Array, Array, Array, Singular]
 
 
 @functools.partial(jax.custom_jvp, nondiff_argnums=(0,))
-def _leading_vector(solver: str, m: Array, start: Array | None) -> _Leading:
+def _leading_vector(solve: Refine | None, m: Array, start: Array | None) -> _Leading:
     """Return v, the number of iterations, whether values tie, and the singular values."""
     none = jnp.zeros((), jnp.int32)
     if m.shape[1] == 1:
@@ -124,23 +84,19 @@ def _leading_vector(solver: str, m: Array, start: Array | None) -> _Leading:
     values, rows, largest, second = decomposition = right_singular(m)
     tolerance = _tie_tolerance(m)
     near = values >= largest * (1 - tolerance)
-    unique = second < largest * (1 - tolerance)
     tied = second >= largest * (1 - 2 * tolerance)
-    closed_form = _lowest_degree_vector(jnp.where(near[:, None], rows, 0))
-    if solver == "svd":
-        return _project_on_sphere(closed_form), none, tied, decomposition
-    first = closed_form if start is None else _unit_vector(start)
-    scaled = safe_divide(m, largest)
-    v, iterations = _projected_gradient(matmul(scaled.T, scaled), first)
-    if start is not None:
-        closed_form = _project_on_sphere(closed_form)
-        # The value is flat around its maximum: only the residual shows whether v is exact.
-        eps = jnp.finfo(m.dtype).eps
-        allowed = 4 * safe_norm(_stationarity(closed_form, scaled)) + 4 * eps
-        exact = safe_norm(_stationarity(v, scaled)) <= allowed
-        exact &= unique & (safe_norm(matmul(scaled, v)) >= 1 - 8 * eps)
-        v = jnp.where(exact, v, closed_form)
-    return v, iterations, tied, decomposition
+    closed_form = _unit_vector(_lowest_degree_vector(jnp.where(near[:, None], rows, 0)))
+    if solve is None:
+        return closed_form, none, tied, decomposition
+    v, iterations = solve(m, start)
+    # Compare the vectors, as the value is flat around its maximum.
+    nearest = sign_of(jnp.dot(v, closed_form)) * closed_form
+    arrived = jnp.max(jnp.abs(v - nearest)) <= 4 * jnp.finfo(m.dtype).eps
+    return jnp.where(arrived, v, closed_form), iterations, tied, decomposition
+
+
+def _unit_vector(v: Array) -> Array:
+    return v * lax.rsqrt(jnp.sum(v * v))
 
 
 def _tie_tolerance(m: Array) -> float:
@@ -159,52 +115,6 @@ def _lowest_degree_vector(rows: Array) -> Array:
     return projection[axis]
 
 
-def _projected_gradient(square: Array, start: Array) -> tuple[Array, Array]:
-    """Return the top eigenvector of ``square``, and the number of iterations."""
-    eps = float(jnp.finfo(square.dtype).eps)
-    jaxopt = _jaxopt()
-    solver = jaxopt.ProjectedGradient(
-        fun=_objective,
-        value_and_grad=True,
-        projection=_project_on_sphere,
-        stepsize=STEP,
-        maxiter=MAX_ITERATIONS,
-        tol=8 * eps * float(np.sqrt(len(start))) / STEP,  # jaxopt's error is a move over the step
-        acceleration=False,
-        implicit_diff=False,
-        jit=False,
-    )
-    # `solver.run` unrolls its first step, and so compiles it twice.
-    first = jaxopt.OptStep(start, solver.init_state(start, None, square))
-
-    def unfinished(step: Any) -> Array:
-        return (step.state.error > solver.tol) & (step.state.iter_num < MAX_ITERATIONS)
-
-    def update(step: Any) -> Any:
-        return solver.update(step.params, step.state, None, square)
-
-    v, state = lax.while_loop(unfinished, update, first)
-    return v, state.iter_num.astype(jnp.int32)
-
-
-def _objective(v: Array, square: Array) -> tuple[Array, Array]:
-    """Return ``-1/2 |M v|^2`` and its gradient."""
-    gradient = -matmul(square, v)
-    return 0.5 * jnp.dot(v, gradient), gradient
-
-
-def _project_on_sphere(v: Array, hyperparams: None = None) -> Array:
-    """Return the nearest unit vector; an ascent of a convex objective never comes to 0."""
-    return v * lax.rsqrt(jnp.sum(v * v))
-
-
-def _unit_vector(v: Array) -> Array:
-    """Return the unit vector along ``v``; the first axis for 0."""
-    norm = safe_norm(v)
-    first = (np.arange(len(v)) == 0).astype(v.dtype)
-    return jnp.where(norm > 0, safe_divide(v, norm), first)
-
-
 def _stationarity(v: Array, m: Array) -> Array:
     """Return a function that is 0 at singular vectors ``v``, with a symmetric Jacobian there."""
     gradient = matmul(m.T, matmul(m, v))
@@ -213,14 +123,15 @@ def _stationarity(v: Array, m: Array) -> Array:
 
 @_leading_vector.defjvp
 def _leading_vector_jvp(
-    solver: str, primals: tuple[Any, ...], tangents: tuple[Any, ...]
+    solve: Refine | None, primals: tuple[Any, ...], tangents: tuple[Any, ...]
 ) -> tuple[_Leading, Any]:
+    """Differentiate ``_stationarity(v, m) = 0``, by the implicit function theorem."""
     m, start = primals
-    leading = _leading_vector(solver, m, start)
+    leading = _leading_vector(solve, m, start)
     v, *_, decomposition = leading
-    solve = functools.partial(_solve_at_optimum, v, decomposition)
-    root_jvp = _jaxopt().implicit_diff.root_jvp
-    v_dot = root_jvp(_stationarity, v, (m,), (tangents[0],), solve=solve)
+    _, moved = jax.jvp(lambda m: _stationarity(v, m), (m,), (tangents[0],))
+    _, in_v = jax.linearize(lambda v: _stationarity(v, m), v)
+    v_dot = _solve_at_optimum(v, decomposition, in_v, -moved)
     no_tangent = np.zeros((), jax.dtypes.float0)
     constant = jax.tree.map(jnp.zeros_like, decomposition)
     return leading, (v_dot, no_tangent, no_tangent, constant)

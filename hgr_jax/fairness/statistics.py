@@ -187,7 +187,7 @@ class SK(Projection):
     """HGR-SK as a statistic: `hgr_jax.sk`; HGR-KB(1, d) for one-hot columns ``z (n, c)``.
 
     Args:
-      d: kernel of one variable, while the other is plain, in the better direction; static.
+      d: degree of one variable, while the other is plain, in the better direction; static.
 
     Example:
       >>> import jax.numpy as jnp
@@ -198,13 +198,13 @@ class SK(Projection):
       1.000
     """
 
-    d: KernelLike = 5
+    d: int = 5
 
     def __post_init__(self) -> None:
-        _set(self, d=check_kernel("d", self.d))
+        _set(self, d=check_count("d", self.d))
 
     @property
-    def kernels(self) -> tuple[None, KernelLike]:
+    def kernels(self) -> tuple[None, int]:
         """Kernels of z and of the prediction."""
         return None, self.d
 

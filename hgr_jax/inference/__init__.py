@@ -6,7 +6,6 @@
 * `conditional`: products of residuals of functions of ranks, given other variables;
 * `rank_law`: the law of several blocks of functions of ranks;
 * `roys_root`: the law that HGR-KB follows for many rows of independent data;
-* `explained`: whether a variable is a function of others;
 * `dependent_rows`: tests of series in time, and of rows in groups;
 * `level_tests`: tests of pairs with a category; `level_tables`: the law of their tables of counts;
 * `orders`: p-values by all orders of few rows, or by random ones;

@@ -74,7 +74,11 @@ def hgr_fit(
     if is_traced(a, b, weights, given):
         raise TypeError("hgr_fit is for the host: its arguments must not be traced; hgr can be.")
     if given is not None:
-        return conditional_hgr_fit(a, b, given, weights)
+        fit = conditional_hgr_fit(a, b, given, weights)
+        if not math.isnan(fit.correlation):
+            test = independence_test(a, b, given=given, weights=weights)
+            fit = dataclasses.replace(fit, pvalue=test.pvalue)
+        return fit
     x, y = read_pair(a, b, weights)
     if not all(isinstance(each, (Array, np.ndarray)) for each in (x, y)):
         raise TypeError(

@@ -14,10 +14,10 @@ import numpy.typing as npt
 from jax import Array
 
 from hgr_jax._checks import as_estimate, as_key, as_pair, as_weights, check_choice, check_count
+from hgr_jax.core.canonical import SOLVERS
 from hgr_jax.core.host.linalg import top_singular_values, whitened_blocks, whitenings
 from hgr_jax.core.host.polynomials import PolynomialPair, fit_pair
 from hgr_jax.core.kernels import Indicators
-from hgr_jax.core.solvers import SOLVERS
 from hgr_jax.measures.kb import kb
 
 PERMUTATION_MEMORY = 2**27

@@ -16,6 +16,8 @@ from __future__ import annotations
 import importlib
 from typing import TYPE_CHECKING, Any
 
+from hgr_jax.core.fits import CopulaTransform, PartialFit, PartialTransform, SKFit
+from hgr_jax.core.modes import SpectrumTransform
 from hgr_jax.measures.ace import AceCurve, AceFit, ace, ace_fit
 from hgr_jax.measures.classical import oracle, pearson, spearman
 from hgr_jax.measures.hgr import hgr
@@ -35,8 +37,13 @@ __all__ = [
     "AceCurve",
     "AceFit",
     "ConditionalHGRFit",
+    "CopulaTransform",
     "NeuralFit",
     "NeuralTransform",
+    "PartialFit",
+    "PartialTransform",
+    "SKFit",
+    "SpectrumTransform",
     "ace",
     "ace_fit",
     "chi2",

@@ -16,15 +16,19 @@ from numpy.typing import ArrayLike
 from hgr_jax._arrays import Floats, is_traced
 from hgr_jax._checks import as_host_weights, check_indexes, check_level, warn_of_counts
 from hgr_jax.core.host.conditioning import (
-    JITTER,
     LEAST_GIVEN_ROWS,
     Conditioning,
     Variable,
     noise_of_ranks,
 )
 from hgr_jax.core.host.estimates import HGREstimate
+from hgr_jax.core.host.explained import MAX_SHARE_EXPLAINED, GivenVariables
 from hgr_jax.core.host.polynomials import PolynomialPair
 from hgr_jax.core.host.ranks import effective_row_count
+
+LEAST_UNEXPLAINED = 0.01
+"""Share of the variance of ranks that the given variables must leave: of less, the regression makes
+as much as a and b do."""
 
 
 @dataclasses.dataclass(frozen=True)
@@ -32,9 +36,10 @@ class ConditionalHGRFit:
     """HGR of two variables given others, and an `interval`: the result of ``hgr_fit(given=c)``.
 
     Attributes:
-      correlation: the estimate, in [0, 1].
-      pvalue: of conditional independence, by the highest score of `hgr_jax.hgr`.  It supposes that
-        the spreads of a and b do not depend on c; that of `hgr_jax.independence_test` does not.
+      correlation: the estimate, in [0, 1], or NaN.
+      reason: why the estimate is NaN, or empty.
+      pvalue: of conditional independence, that of `hgr_jax.independence_test`; NaN where the
+        estimate is.
       degrees: numbers of functions of a and of b with the highest score.
       explained: shares of the variance of the ranks of a and of b (of a category, of the indicator
         of its first level) that c explains.
@@ -42,10 +47,11 @@ class ConditionalHGRFit:
     """
 
     correlation: float
-    pvalue: float
     degrees: tuple[int, int]
     explained: tuple[float, float]
     rows: float
+    pvalue: float = math.nan
+    reason: str = ""
     _estimate: HGREstimate | None = dataclasses.field(repr=False, compare=False, default=None)
     _spare_share: float = dataclasses.field(repr=False, compare=False, default=1.0)
 
@@ -67,8 +73,8 @@ class ConditionalHGRFit:
         Raises:
           TypeError, ValueError: for a level other than the above.
 
-        Degenerate data: a variable that is constant, or that c explains, shows nothing, and has the
-        interval 0 to 1.  NaN where the estimate is.
+        Degenerate data: a constant shows nothing, and has the interval 0 to 1.  NaN where the
+        estimate is.
 
         Source: see `hgr_jax.HGRFit.interval`.
 
@@ -105,7 +111,7 @@ def conditional_hgr_fit(a: Any, b: Any, given: Any, weights: ArrayLike | None) -
         w = w if np.ptp(w) else None
     rows = effective_row_count(len(columns[0]), w)
     if rows < LEAST_GIVEN_ROWS or not all(np.isfinite(x).all() for x in columns):
-        return ConditionalHGRFit(math.nan, math.nan, (0, 0), (math.nan, math.nan), math.nan)
+        return _unknown("a value is missing or infinite, or there are fewer than 10 rows", rows)
     variables = [
         Variable.of_levels(x.astype(np.int64), w) if i in levels else Variable.of_number(x, w)
         for i, x in enumerate(columns)
@@ -113,7 +119,22 @@ def conditional_hgr_fit(a: Any, b: Any, given: Any, weights: ArrayLike | None) -
     others = [z for z in variables[2:] if len(z.functions)]
     conditioning = Conditioning(others, len(columns[0]), w)
     sides = residuals_of(variables[0], conditioning), residuals_of(variables[1], conditioning)
-    return fit_of_residuals(*sides, conditioning)
+    fit = fit_of_residuals(*sides, conditioning)
+    if math.isnan(fit.correlation) or max(fit.explained) < 1 - MAX_SHARE_EXPLAINED:
+        return fit
+    places = range(2, len(columns))
+    numbers = [columns[i] for i in places if i not in levels]
+    known = GivenVariables(numbers, [columns[i] for i in places if i in levels])
+    for i, name in enumerate("ab"):
+        if fit.explained[i] and known.explains(columns[i], is_level=i in levels):
+            return _unknown(f"{name} is a function of what is given", rows, fit.explained)
+    return fit
+
+
+def _unknown(
+    reason: str, rows: float, explained: tuple[float, float] = (math.nan, math.nan)
+) -> ConditionalHGRFit:
+    return ConditionalHGRFit(math.nan, (0, 0), explained, rows, reason=reason)
 
 
 @dataclasses.dataclass(frozen=True)
@@ -152,8 +173,16 @@ def fit_of_residuals(
 ) -> ConditionalHGRFit:
     """Fit HGR of two variables by their residuals given others."""
     rows, explained = conditioning.effective_rows, (a.explained, b.explained)
-    if not (len(a.values) and len(b.values)) or max(explained) > 1 - JITTER**2:
-        return ConditionalHGRFit(0.0, 1.0, (0, 0), explained, rows)
+    if not (len(a.values) and len(b.values)):
+        return ConditionalHGRFit(0.0, (0, 0), explained, rows, pvalue=1.0)
+    if max(explained) > 1 - LEAST_UNEXPLAINED:
+        name = "ab"[int(np.argmax(explained))]
+        return _unknown(
+            f"what is given explains {max(explained):.1%} of the variance of the ranks of {name},"
+            " and the little that is left says nothing for sure",
+            rows,
+            explained,
+        )
     spare_share = _residual_rows(conditioning, a.unfitted, b.unfitted) / conditioning.rows
     rows *= spare_share
     pair = PolynomialPair((a.values, b.values), conditioning.shares)
@@ -161,12 +190,11 @@ def fit_of_residuals(
     estimate = HGREstimate(pair, (a.is_number, b.is_number), rows, noise=noise)
     return ConditionalHGRFit(
         estimate.value,
-        _pvalue_of_score(float(estimate.average.score[0]), rows),
         estimate.degrees,
         explained,
         rows,
-        estimate,
-        spare_share,
+        _estimate=estimate,
+        _spare_share=spare_share,
     )
 
 
@@ -174,11 +202,3 @@ def _residual_rows(conditioning: Conditioning, of_a: Floats, of_b: Floats) -> fl
     """Return the number of rows, less those that the two regressions use up."""
     spare = conditioning.rows - conditioning.map.shape[1] - 1
     return float((spare + of_a.sum()) * (spare + of_b.sum()) / (spare + np.sum(of_a * of_b)))
-
-
-def _pvalue_of_score(score: float, rows: float) -> float:
-    """Return the p-value of independence by the highest score of a block.
-
-    A fit to simulations of 20 to 10,000 rows without ties.
-    """
-    return min(0.08 * (1 + 20 / rows) * math.exp(-score / 2), 1.0)

@@ -10,15 +10,11 @@ from numpy.typing import ArrayLike
 
 from hgr_jax._arrays import as_vector
 from hgr_jax._checks import check_choice
-from hgr_jax.core.canonical import (
-    correlation,
-    solve,
-)
+from hgr_jax.core.canonical import SOLVERS, correlation, solve
 from hgr_jax.core.fits import KBFit, PartialFit, as_fit
 from hgr_jax.core.kernels import KernelLike, check_two_kernels
 from hgr_jax.core.partial import prepare_given
 from hgr_jax.core.rows import over_rows
-from hgr_jax.core.solvers import SOLVERS
 
 
 def kb(
@@ -57,7 +53,8 @@ def kb(
       given_degree: kernel of c, static, as h and k; a lower degree than theirs removes only part of
         the dependence on c.
       init: a previous fit of the same kernels, traced, from whose g the solver starts (the warm
-        start of the paper).  The result does not depend on it, and it saves no time.
+        start of the paper) instead of the single-kernel solution: it then takes fewer iterations,
+        and the result is the same.
       solver: static. ``"projected_gradient"`` is jaxopt's, on the unit sphere in whitened
         coordinates, with implicit derivatives; ``"svd"`` the closed form.  Both agree.
 

@@ -147,7 +147,7 @@ def _kde(
 ) -> Array:
     matrix = _density_dependence(a, b, bandwidth, grid, damping, count)
     finite = jnp.all(jnp.isfinite(matrix))
-    return jnp.where(finite, top_pair(jnp.where(finite, matrix, 0), "svd").correlation, jnp.nan)
+    return jnp.where(finite, top_pair(jnp.where(finite, matrix, 0)).correlation, jnp.nan)
 
 
 @over_rows(columns=2)

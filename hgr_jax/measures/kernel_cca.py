@@ -287,7 +287,7 @@ def _whiten_features(
 
 def _regularised_correlation(features: FeaturePair, kappa: Array, count: Array | None) -> Array:
     _, cross = _whiten_features(features, _beyond_rounding(kappa), count)
-    return top_pair(cross, "svd").correlation
+    return top_pair(cross).correlation
 
 
 def _generalised_variance(features: FeaturePair, kappa: Array, count: Array | None) -> Array:

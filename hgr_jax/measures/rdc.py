@@ -88,7 +88,7 @@ def _rdc(
         directions.append(_principal_directions(jnp.where(jnp.any(share != share[:1]), waves, 0)))
     cross = matmul(directions[0].T, directions[1])
     finite = jnp.all(jnp.isfinite(cross))
-    value = top_pair(jnp.where(finite, cross, 0), "svd").correlation
+    value = top_pair(jnp.where(finite, cross, 0)).correlation
     return jnp.where(finite, jnp.minimum(value, 1), jnp.nan)
 
 

@@ -128,7 +128,7 @@ def spectrum_fit(
     given: ArrayLike | None = None,
     given_degree: KernelLike = 5,
 ) -> SpectrumFit:
-    """Fit all modes: their correlations, their transformations, and the regression they give.
+    """Fit all modes: their correlations, and their transformations.
 
     Degenerate data, cost and source as in `spectrum`, whose values are the ``correlations``.
 
@@ -137,7 +137,7 @@ def spectrum_fit(
 
     Returns:
       A `SpectrumFit`, differentiable: its transformations where the correlations are distinct and
-      above 0.  With ``given`` they take c too: ``f(a, given=c)``, ``predict(a, given=c)``.
+      above 0.  With ``given`` they take c too: ``f(a, given=c)``.
 
     Raises:
       TypeError, ValueError: as `spectrum` does; ``status`` says what is wrong with values.
@@ -148,8 +148,6 @@ def spectrum_fit(
       >>> fit = hgr_jax.spectrum_fit(a, a**2 + a, h=2, k=2)
       >>> print(fit.g[0].formula("b", digits=2))
       -0.517 + 1.52 b
-      >>> print(f"{fit.predict(jnp.array([2.0]))[0]:.2f}")
-      6.00
     """
     return _estimate_modes(fit_modes, (a, b), (h, k), (given, given_degree), weights)
 

@@ -242,7 +242,7 @@ class HostTransformation:
         return np.asarray(self.coefficients @ p[: len(self.coefficients)])
 
     def formula(self, name: str, digits: int = 3) -> str:
-        """Return the polynomial as text, as `hgr_jax.CopulaTransform.formula` does."""
+        """Return the polynomial as text, as `hgr_jax.measures.CopulaTransform.formula` does."""
         assert self.basis is not None
         basis, degree = self.basis.pruned(), self.basis.degree
         scale, center = basis.scale[0], basis.center[0] * basis.scale[0]

@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from hgr_jax._arrays import Integers
-from hgr_jax.inference.explained import GivenVariables
+from hgr_jax.core.host.explained import GivenVariables
 from hgr_jax.scanning.request import Request, positions_of
 from hgr_jax.tables.columns import Columns, add_note
 

@@ -25,7 +25,7 @@ import numpy as np
 
 from hgr_jax._arrays import Floats, Integers
 from hgr_jax._texts import as_date, counted, pvalue_as_text
-from hgr_jax.core.describe import Means, as_number, describe
+from hgr_jax.core.describe import Means, describe, number_in_words
 from hgr_jax.core.host.linalg import top_singular_values
 from hgr_jax.core.host.ranks import ranks
 from hgr_jax.core.kernels import Indicators
@@ -132,7 +132,9 @@ class ExaminedPair:
         if self.details.residuals is not None:
             return ""
         first = [scan.data.dates.get(name) for name in self.names]
-        a, b = (as_number if date is None else functools.partial(as_date, date) for date in first)
+        a, b = (
+            number_in_words if date is None else functools.partial(as_date, date) for date in first
+        )
         levels = [None if c is None else c.levels for c in map(scan.category, self.names)]
         columns, transformed = (self.pair.columns[0], self.pair.columns[1]), (self.f, self.g)
         means = Means.of(*self.pair.sides, self.pair.fitted.shares)

@@ -174,7 +174,7 @@ class TileSolver:
             a, b = (i[part], v[part]), (j[part], u[part])
             m = self._whitened(a, b)
             self.blocks(places[part], m)
-            value = top_correlations(m, counts[part], linear[part], single=False)
+            value = top_correlations(m, counts[part])
             estimates.statistic[places[part]] = estimates.linear[places[part]] = value
             if self.kernels.ranked:
                 available = (
@@ -259,7 +259,7 @@ def refit_pair(features: Features, pair: Integers, kernels: Kernels) -> RefitPai
     tested = counts
     if kernels.ranked:
         tested = np.where(category, counts, np.minimum(counts, (kernels.h, kernels.k)))
-    value = statistic = top_correlations(m[..., None], tested[None], linear, single=False)[0]
+    value = statistic = top_correlations(m[..., None], tested[None])[0]
     if kernels.ranked:
         effective_rows, available = np.array([1 / np.sum(fitted.shares**2)]), np.array(degrees)
         one, other = available[:1], available[1:]
@@ -268,5 +268,5 @@ def refit_pair(features: Features, pair: Integers, kernels: Kernels) -> RefitPai
         average = average_of_moments(m[..., None], (one, other), effective_rows, numbers, blocks)
         value = average.value[0]
         degrees = np.minimum(degrees, tested).tolist()
-    of_linear = top_correlations(m[..., None], linear, linear, single=False)[0]
+    of_linear = top_correlations(m[..., None], linear)[0]
     return RefitPair(value, statistic, of_linear, degrees, complete)

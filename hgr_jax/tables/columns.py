@@ -19,7 +19,7 @@ import jax.numpy as jnp
 import numpy as np
 from numpy.typing import NDArray
 
-from hgr_jax._checks import check_count, check_indexes
+from hgr_jax._checks import check_count, check_indexes, without_mask
 from hgr_jax._optional import require
 from hgr_jax._texts import first_names, grouped
 from hgr_jax.tables.faults import TableError, check_names
@@ -251,6 +251,7 @@ def read_variable(name: str, value: Any) -> Any:
     """
     if isinstance(value, jax.Array):
         return value
+    value = without_mask(value)
     try:
         host = np.asarray(value)
     except ValueError:  # ragged
@@ -260,6 +261,8 @@ def read_variable(name: str, value: Any) -> Any:
     if str(getattr(value, "dtype", "")) == "category":  # of pandas, of any values
         missing = np.array([is_null(level) for level in host])
         return encode_texts(host[~missing], missing)
+    if str(getattr(value, "dtype", "")).startswith(("period", "interval")):
+        host = value = np.asarray(_plain_values(value))
     if host.dtype.kind not in "OUSTmM":
         return value
     column = parse_column(_from_values(name, value)).values

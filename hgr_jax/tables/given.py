@@ -11,15 +11,14 @@ from hgr_jax._arrays import Floats
 from hgr_jax._checks import as_host_column
 from hgr_jax.tables.columns import read_variable
 from hgr_jax.tables.levels import Category, Unusable, as_codes, pool_rare_levels
-from hgr_jax.tables.texts import MISSING_LEVEL
 
 
 def read_given(a: Any, b: Any, given: Any) -> tuple[list[Floats], frozenset[int]]:
     """Read two variables ``(n,)``, and given ones: ``(n,)``, ``(n, p)`` or a frame.
 
     Returns:
-      Columns ``(n,)`` of a, b and each given variable, numbers or codes (a missing level is the
-      last one); and the places of those that are codes.
+      Columns ``(n,)`` of a, b and each given variable, numbers or codes, NaN where missing; and the
+      places of those that are codes.
 
     Raises:
       TypeError, ValueError: for shapes and dtypes other than the above.
@@ -59,7 +58,6 @@ def _with_pooled_levels(name: str, value: Any) -> Any:
     """Pool rare levels of a category, as `hgr_jax.scan` does."""
     if not isinstance(value, Category):
         return value
-    value = Category(as_codes(value).astype(np.int32), (*value.levels, MISSING_LEVEL))
     if len(np.unique(value.codes)) == 1:
         return value
     pooled, _ = pool_rare_levels(value)

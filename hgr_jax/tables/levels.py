@@ -215,10 +215,8 @@ def constant_reason(value: float | str) -> str:
 
 
 def as_codes(x: Any) -> Any:
-    """Return numbers as they are, and the codes of a `Category`, missing ones as a last level."""
-    if not isinstance(x, Category):
-        return x
-    return np.where(x.codes < 0, len(x.levels), x.codes).astype(np.float64)
+    """Return numbers as they are, and the codes of a `Category`, NaN where missing."""
+    return np.where(x.codes < 0, np.nan, x.codes) if isinstance(x, Category) else x
 
 
 def codes_of_labels(labels: Any, levels: Sequence[str], pooled: Sequence[str]) -> NDArray[Any]:

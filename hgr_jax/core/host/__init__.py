@@ -8,5 +8,6 @@ their arithmetic.
 * `ranks`: ranks, and orthonormal functions of ranked columns;
 * `estimates`: HGR of one pair from functions of both variables, with its interval;
 * `correlations`: Pearson's, Spearman's and distance correlation of one pair;
-* `conditioning`: the regression of functions of ranks on other variables.
+* `conditioning`: the regression of functions of ranks on other variables;
+* `explained`: whether a variable is a function of others.
 """

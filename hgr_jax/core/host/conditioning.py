@@ -33,6 +33,10 @@ DEGREE, OF_RESIDUAL = 6, 3
 OF_ONE, OF_MANY = 16, 8
 """Largest number of functions of a column of Z alone, and beside others."""
 
+MOST_CODES, ROWS_PER_CODE = 64, 4
+"""Largest number of distinct values of a column of Z whose levels have indicators too, as they may
+be codes without an order; and smallest number of rows for each."""
+
 LANDMARKS, MOST_LANDMARKS, LANDMARK_SHARE = 50, 200, 0.4
 """Rows at which the kernel is centred: for each column of Z beyond the first, at most, and at most
 as a share of the rows."""
@@ -85,6 +89,7 @@ class Variable:
       codes: ``(n,)``, the levels of a discrete variable: a category, or a number of at most
         `DEGREE` distinct values.  None for others.
       is_category: whether it is a category.
+      indicators: of the values of a number that has few, which may be codes, ``(levels, n)``.
     """
 
     functions: Floats
@@ -92,6 +97,7 @@ class Variable:
     coordinates: Floats
     codes: Integers | None = None
     is_category: bool = False
+    indicators: Floats | None = None
 
     @property
     def is_discrete(self) -> bool:
@@ -111,7 +117,11 @@ class Variable:
         from scipy import special  # loads slowly
 
         scores = special.ndtri(np.clip(share, 0.5 / rows, 1 - 0.5 / rows))
-        return cls(f, places, scores[None])
+        indicators = None
+        if is_tied and len(column.linear) <= min(MOST_CODES, rows / ROWS_PER_CODE):
+            shares = np.full(rows, 1 / rows) if weights is None else weights / weights.sum()
+            indicators = centred_indicators(column.codes, shares, len(column.linear))
+        return cls(f, places, scores[None], indicators=indicators)
 
     @classmethod
     def of_levels(cls, codes: Integers, weights: Floats | None = None) -> Variable:
@@ -356,13 +366,18 @@ def _design(given: Sequence[Variable], rows: int, dtype: type[np.floating]) -> F
     count = len(given)
     most = OF_ONE if count == 1 else OF_MANY
     functions = [z.functions if z.is_discrete else z.functions[:most] for z in given]
+    scales = [
+        np.ones(len(f)) if z.is_discrete else z.places[: len(f)]
+        for z, f in zip(given, functions, strict=True)
+    ]
+    codes = [z.indicators for z in given if z.indicators is not None]
+    functions, scales = functions + codes, scales + [np.ones(len(f)) for f in codes]
     additive = sum(map(len, functions))
     landmarks = min(LANDMARKS * (count - 1), MOST_LANDMARKS, int(LANDMARK_SHARE * rows))
     landmarks = max(landmarks, 0)
     design = np.empty((additive + landmarks, rows), dtype)
     start = 0
-    for z, f in zip(given, functions, strict=True):
-        scale = np.ones(len(f)) if z.is_discrete else z.places[: len(f)]
+    for scale, f in zip(scales, functions, strict=True):
         np.divide(f, (scale * np.sqrt(count))[:, None], out=design[start : start + len(f)])
         start += len(f)
     if landmarks:

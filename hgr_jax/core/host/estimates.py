@@ -137,7 +137,7 @@ def long_blocks(
             partial = np.cumsum(m[a] * m[b], axis=1)[:, sizes - 1]
             whole = np.einsum("pl,pl->p", of_levels[a], of_levels[b])
             grams[a, b] = grams[b, a] = np.concatenate([partial, whole[:, None]], axis=1).T
-    squares = [top_eigenvalues(grams[:h, :h].reshape(h, h, -1).copy()) for h in few]
+    squares = [top_eigenvalues(grams[:h, :h].reshape(h, h, -1)) for h in few]
     all_sizes = np.append(sizes, order.levels - 1)[:, None]
     counts = (all_sizes > size) & (all_sizes <= rows / ROWS_PER_SIZE)
     squares = np.minimum(np.reshape(squares, (len(few), -1, pairs)), 1)

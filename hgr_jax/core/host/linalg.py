@@ -22,14 +22,6 @@ FUNCTIONS_AT_ONCE = 64
 """Number of functions that are made orthonormal together."""
 
 
-MAX_SIDE_BY_ROOTS, MIN_BLOCKS_BY_ROOTS = 12, 32
-"""Largest smaller side of blocks whose top value is found as a root of a polynomial, not by LAPACK,
-and smallest number of such blocks."""
-
-MAX_STEPS = 80
-"""Largest number of steps of Laguerre's iteration."""
-
-
 def product(left: Floats, right: Floats) -> Floats:
     """Return the matrix products of ``(r, t, N)`` and ``(t, s, N)``."""
     total = np.zeros((len(left), *right.shape[1:]))
@@ -163,32 +155,16 @@ def whitened_blocks(
     return product(m, map_b.swapaxes(0, 1)) if map_b.ndim == 3 else m * map_b[None, :]
 
 
-def top_correlations(
-    m: Floats, degrees: NDArray[np.intp], linear: NDArray[np.intp], *, single: bool
-) -> Floats:
-    """Return HGR-KB, or HGR-SK if ``single``, of every whitened block ``(r, s, N)``.
+def top_correlations(m: Floats, counts: NDArray[np.intp]) -> Floats:
+    """Return HGR-KB of every whitened block ``(r, s, N)``, ``(N,)``.
 
-    ``degrees (N, 2)`` and ``linear (N, 2)`` count the leading features of each side that span its
-    kernel and its linear functions.
+    ``counts (N, 2)`` are the numbers of leading features of each side that span its kernel.
     """
-
-    def top(rows: NDArray[np.intp], columns: NDArray[np.intp]) -> Floats:
-        return top_singular_values(_leading_blocks(m, rows, columns))
-
-    if single:
-        value = np.maximum(top(degrees[:, 0], linear[:, 1]), top(linear[:, 0], degrees[:, 1]))
-    else:
-        value = top(degrees[:, 0], degrees[:, 1])
-    return np.minimum(value, 1)
-
-
-def _leading_blocks(m: Floats, rows: NDArray[np.intp], columns: NDArray[np.intp]) -> Floats:
-    """Return blocks ``m (r, s, N)`` with 0 outside the first ``rows`` and ``columns (N,)``."""
+    rows, columns = counts.T
     part = m[: rows.max(initial=0), : columns.max(initial=0)]
-    if (rows == len(part)).all() and (columns == part.shape[1]).all():
-        return part
-    in_rows = np.arange(len(part))[:, None] < rows
-    return part * (in_rows[:, None] & (np.arange(part.shape[1])[:, None] < columns))
+    inside = np.arange(len(part))[:, None] < rows
+    inside = inside[:, None] & (np.arange(part.shape[1])[:, None] < columns)
+    return np.minimum(top_singular_values(np.where(inside, part, 0)), 1)
 
 
 def top_singular_triples(m: Floats) -> tuple[Floats, Floats, Floats]:
@@ -206,55 +182,19 @@ def top_singular_values(m: Floats) -> Floats:
     size, _, count = m.shape
     if not size or not count:
         return np.zeros(count)
-    if size > MAX_SIDE_BY_ROOTS or (size > 3 and count < MIN_BLOCKS_BY_ROOTS):
-        finite = np.isfinite(m).all(axis=(0, 1))
-        blocks = np.moveaxis(np.where(finite, m, 0).astype(np.float64), -1, 0)
-        squares = np.linalg.eigvalsh(blocks @ blocks.swapaxes(1, 2))[:, -1]
-        return np.where(finite, np.sqrt(np.maximum(squares, 0)), np.nan)
-    tops = np.empty(count)
-    # The arrays of a part fit in a core's cache.
-    at_once = max(64, 2**16 // size**2)
-    for start in range(0, count, at_once):
-        part = m[..., start : start + at_once].astype(np.float64, copy=False)
-        gram = np.empty((size, size, part.shape[2]))
-        for a in range(size):
-            gram[a, a:] = np.einsum("sn,bsn->bn", part[a], part[a:])
-            gram[a:, a] = gram[a, a:]
-        tops[start : start + at_once] = np.sqrt(top_eigenvalues(gram))
-    return tops
+    gram = np.einsum("asn,bsn->abn", m, m, dtype=np.float64)
+    return np.sqrt(np.maximum(top_eigenvalues(gram), 0))
 
 
 def top_eigenvalues(s: Floats) -> Floats:
-    """Return the largest eigenvalue of symmetric, positive semidefinite ``s (d, d, N)``, ``(N,)``.
-
-    Householder's reflections make the matrix tridiagonal; Laguerre's iteration from above finds the
-    largest root of its characteristic polynomial, never passes it, and converges cubically to a
-    simple root.  ``s`` is overwritten.
-
-    Source: Parlett, "The Symmetric Eigenvalue Problem" (1980), sections 7.4 and 7.5; Wilkinson,
-    "The Algebraic Eigenvalue Problem" (1965), 7.34, on Laguerre's method.
-    """
-    size = len(s)
-    each = np.arange(size)
-    scale = s[each, each].sum(axis=0)
-    unknown = ~np.isfinite(scale)
-    empty = unknown | (scale <= 1e-290)
-    s /= np.where(empty, 1, scale)
-    if size == 1:
-        return np.where(unknown, np.nan, np.where(empty, 0, s[0, 0] * scale))
-    if empty.any():
-        s[..., empty] = 0
-    if size == 3:
-        value = _top_eigenvalues_of_three(s)
-        return np.where(unknown, np.nan, np.where(empty, 0, value * np.where(empty, 1, scale)))
-    diagonal, squares = _tridiagonal(s)
-    mean = diagonal.sum(axis=0) / size
-    spread = ((diagonal - mean) ** 2).sum(axis=0) + 2 * squares.sum(axis=0)
-    # The step of Laguerre's iteration from infinity.
-    value = mean + np.sqrt((size - 1) / size * spread)
-    if size > 2:
-        _descend(value, diagonal, squares)
-    return np.where(unknown, np.nan, np.where(empty, 0, value * np.where(empty, 1, scale)))
+    """Return the largest eigenvalue of symmetric ``s (d, d, N)``, ``(N,)``; NaN where s has one."""
+    finite = np.isfinite(s).all(axis=(0, 1))
+    s = np.where(finite, s, 0)
+    if len(s) == 3:
+        values = _top_eigenvalues_of_three(s)
+    else:
+        values = np.linalg.eigvalsh(np.moveaxis(s, -1, 0))[:, -1]
+    return np.where(finite, values, np.nan)
 
 
 def _top_eigenvalues_of_three(s: Floats) -> Floats:
@@ -269,60 +209,6 @@ def _top_eigenvalues_of_three(s: Floats) -> Floats:
     determinant = a * (b * c - f * f) - d * (d * c - e * f) + e * (d * f - b * e)
     cosine = np.clip(determinant / np.where(size > 0, 2 * size**3, 1), -1, 1)
     return np.asarray(mean + 2 * size * np.cos(np.arccos(cosine) / 3))
-
-
-def _tridiagonal(s: Floats) -> tuple[NDArray[Any], NDArray[Any]]:
-    """Return the diagonal ``(d, N)`` and squared off-diagonal ``(d - 1, N)`` of a reflected s."""
-    size, _, count = s.shape
-    squares = np.empty((size - 1, count))
-    for k in range(size - 2):
-        v = s[k + 1 :, k].copy()
-        squares[k] = np.einsum("in,in->n", v, v)
-        v[0] += np.copysign(np.sqrt(squares[k]), v[0])
-        length = np.einsum("in,in->n", v, v)
-        factor = 2 / np.where(length > 0, length, 1)
-        left = s[k + 1 :, k + 1 :]
-        image = np.einsum("ijn,jn->in", left, v) * factor
-        image -= (factor / 2 * np.einsum("in,in->n", image, v)) * v
-        for i in range(len(v)):
-            left[i] -= v[i] * image
-            left[i] -= image[i] * v
-    squares[-1] = s[-1, -2] ** 2
-    return s[np.arange(size), np.arange(size)], squares
-
-
-def _descend(value: Floats, diagonal: NDArray[Any], squares: Floats) -> None:
-    """Lower upper bounds ``(N,)`` of the largest roots to these, in place, by Laguerre's method."""
-    size = len(diagonal)
-    tolerance = 2 * size * np.finfo(np.float64).eps
-    active = np.arange(len(value))
-    for _ in range(MAX_STEPS):
-        x = value[active]
-        # q is a pivot of x - T: all are positive above the largest root.  First and second
-        # derivatives with it, over q.
-        q = x - diagonal[0]
-        above = q > 0
-        q = np.where(above, q, 1)
-        first, second = 1 / q, np.zeros_like(q)
-        slope, bend = first.copy(), first * first
-        for k in range(1, size):
-            share = squares[k - 1] / q
-            moved, curved = share * first, share * (second - 2 * first * first)
-            q = x - diagonal[k] - share
-            above &= q > 0
-            q = np.where(above, q, 1)
-            inverse = 1 / q
-            first, second = (1 + moved) * inverse, curved * inverse
-            slope += first
-            bend += first * first - second
-        root = np.sqrt(np.maximum((size - 1) * (size * bend - slope * slope), 0))
-        step = np.where(above, size / (slope + root), 0)
-        value[active] = x - step
-        moving = np.flatnonzero(step > tolerance * x)
-        if not len(moving):
-            return
-        if len(moving) < len(active):
-            active, diagonal, squares = active[moving], diagonal[:, moving], squares[:, moving]
 
 
 def clustered_order(correlation: Floats) -> Integers:

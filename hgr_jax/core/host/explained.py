@@ -15,6 +15,9 @@ from numpy.polynomial import chebyshev
 from hgr_jax._arrays import Floats, Integers
 from hgr_jax.core.kernels import products_of_functions
 
+MAX_SHARE_EXPLAINED = 0.1
+"""Share of the variance of ranks that a regression leaves, above which no function is sought."""
+
 ROUNDING_SHARE = 1e-7
 """Largest standard deviation of what is left that counts as rounding, as a share of the total."""
 
