@@ -305,6 +305,17 @@ class TestGiven:
         assert np.mean(np.array(pvalues) <= 0.1) <= 0.2
         assert independence_test(c + e, c + e + f, given=c, weights=weights).pvalue < 1e-4
 
+    def test_text_that_is_a_function_of_given_text_is_explained(self) -> None:
+        rng = np.random.default_rng(7)
+        district = rng.integers(0, 12, 600)
+        region, names = (np.array(list("nesw"))[district // 3], np.array(list("abcdefghijkl")))
+        coin = rng.integers(0, 2, 600)
+        use = np.where(rng.random(600) < 0.3, coin, district // 3 % 2)
+        for other in (coin, np.where(use, "yes", "no")):
+            for pair in ((region, other), (other, region)):
+                found = independence_test(*pair, given=names[district])
+                assert (found.pvalue, found.source) == (1.0, "explained")
+
     @pytest.mark.parametrize("columns", [1, 2])
     def test_codes_without_an_order_are_levels(self, columns: int) -> None:
         """Given codes whose effects follow no order, 25 independent pairs are not rejected."""

@@ -15,7 +15,8 @@ import pyarrow as pa
 import pytest
 
 import hgr_jax
-from hgr_jax import Pair, Scan, scan
+from hgr_jax import Scan, scan
+from hgr_jax.scanning.result import Pair
 
 ROWS = 150
 NAMES = ["speed", "drag", "noise", "load", "flat"]
