@@ -48,7 +48,7 @@ HATS = hats([-2, 0, 2])
 TYPE_ERRORS: list[tuple[str, Callable[[], Any]]] = [
     # Data
     ("a must hold real numbers", lambda: kb(None, [1.0])),
-    ("a must hold real numbers", lambda: independence(["x", "y"], [1, 2])),
+    ("a must hold real numbers", lambda: independence([1j, 2j], [1, 2])),
     ("x must hold real numbers", lambda: kernel(["a", "b"], 2)),
     ("given must hold real numbers", given(kb, given=["x"] * ROWS)),
     ("given must hold real numbers", given(hgr_jax.total, given=["x"] * ROWS)),
@@ -217,7 +217,6 @@ VALUE_ERRORS: list[tuple[str, Callable[[], Any]]] = [
     ("given is missing", lambda: kb_fit(A, B, given=C).f(A)),
     ("given is missing", lambda: kb_fit(A, B, given=C).score(A, B)),
     ("given is missing", lambda: hgr_jax.spectrum_fit(A, B, given=C).f(A)),
-    ("given is missing", lambda: hgr_jax.spectrum_fit(A, B, given=C).predict(A)),
     ("f and g are no curves", lambda: kb_fit(A, B, given=C).plot(A, B)),
     *((r"^level must be ", on_x(inference.upper_bound, level=level)) for level in (0, 1, 1.5)),
     # Inference
