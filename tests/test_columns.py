@@ -16,7 +16,7 @@ import pytest
 
 from hgr_jax.tables.columns import Columns, as_columns
 from hgr_jax.tables.levels import OTHER
-from hgr_jax.tables.texts import MISSING_LEVEL
+from hgr_jax.tables.meanings import MISSING_LEVEL
 
 ROWS = 20
 COUNT = list(range(ROWS))

@@ -160,8 +160,8 @@ def test_large_databases_and_feather_files_are_read_in_batches(duck: Path) -> No
 def test_without_the_libraries(tmp_path: Path, duck: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "duckdb", None)
     monkeypatch.setitem(sys.modules, "pyreadstat", None)
-    for path in (duck, write(tmp_path, b"$FL2@(#)", "t.sav")):
-        with pytest.raises(ImportError, match=r"pip install 'hgr_jax\[data\]'"):
+    for path, extra in ((duck, "cli"), (write(tmp_path, b"$FL2@(#)", "t.sav"), "data")):
+        with pytest.raises(ImportError, match=rf"pip install 'hgr_jax\[{extra}\]'"):
             read_table(path)
 
 

@@ -36,7 +36,15 @@ from hgr_jax.tables.levels import (
     pool_rare_levels,
     rounding_reason,
 )
-from hgr_jax.tables.texts import MISSING, Hints, Tally, infer, is_missing, lost_digits_note
+from hgr_jax.tables.meanings import (
+    MISSING,
+    Hints,
+    Tally,
+    Texts,
+    decide_meanings,
+    is_missing,
+    lost_digits_note,
+)
 
 
 @dataclasses.dataclass(frozen=True)
@@ -318,29 +326,25 @@ def _parse_texts(present: list[Any], missing: NDArray[np.bool_], parsing: Parsin
     """Parse the present values of a column: texts, and perhaps numbers."""
     position: dict[Any, int] = {}
     codes = np.array([position.setdefault(value, len(position)) for value in present], np.intp)
+    rows, sizes = np.flatnonzero(~missing), np.bincount(codes, minlength=len(position)).tolist()
+    first = rows[np.unique(codes, return_index=True)[1]].tolist() if len(rows) else []
     trimmed = [str(value).strip() for value in position]
-    clean = ["" if is_missing(text, parsing.missing) else text for text in trimmed]
-    texts = np.full(len(missing), "", object)
-    texts[~missing] = object_array(clean)[codes]
-    sizes = np.bincount(codes, minlength=len(trimmed)).tolist()
-    words: dict[str, Tally] = {}
-    for place, (text, kept, rows) in enumerate(zip(trimmed, clean, sizes, strict=True)):
-        if text and not kept:
-            words[text] = words.get(text, Tally()) + Tally(rows, (place, text))
+    kept: dict[bool, list[Tally]] = {True: [], False: []}
+    for tally in map(Tally, first, trimmed, sizes):
+        if tally.text:
+            kept[is_missing(tally.text, parsing.missing)].append(tally)
     typed = not parsing.numbers_in_text and all(isinstance(value, str) for value in position)
-    inferred = infer(
-        texts,
-        hints=parsing.hints,
-        where=parsing.where,
-        missing=words,
-        typed=typed,
-    )
-    if inferred.skip:
-        return ParsedColumn(Unusable(inferred.skip))
-    values = inferred.values
-    if not holds_texts(values):
-        return ParsedColumn(values, inferred.note, inferred.kind)
-    return ParsedColumn(encode_texts(values[values != ""], values == ""), inferred.note)
+    texts = Texts(len(missing), kept[False], kept[True])
+    meaning = decide_meanings({"": texts}, {"": parsing.hints}, parsing.where, typed=typed)[""]
+    if meaning.skip:
+        return ParsedColumn(Unusable(meaning.skip))
+    levels = ["" if is_missing(text, parsing.missing) else text for text in trimmed]
+    all_codes = np.full(len(missing), -1)
+    all_codes[rows] = codes
+    values = meaning.parse([*levels, ""] if missing.any() else levels)[all_codes]
+    if not meaning.is_text:
+        return ParsedColumn(values, meaning.note, meaning.kind.word)
+    return ParsedColumn(encode_texts(values[values != ""], values == ""), meaning.note)
 
 
 def holds_texts(column: NDArray[Any]) -> bool:

@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 
 from hgr_jax._optional import require
 from hgr_jax._texts import near_matches
-from hgr_jax.tables.arrow_columns import parse_text_columns
+from hgr_jax.tables.arrow_columns import arrow, read_texts
 from hgr_jax.tables.columns import (
     Frame,
     Parsing,
@@ -29,15 +29,15 @@ from hgr_jax.tables.columns import (
     parse_column,
 )
 from hgr_jax.tables.databases import read_duckdb, read_sqlite
-from hgr_jax.tables.delimited import arrow, as_utf8, read_cells, read_headless_cells, trimmed
 from hgr_jax.tables.faults import TableError, unreadable
 from hgr_jax.tables.json_files import read_json
 from hgr_jax.tables.layouts import find_footer, find_layout
 from hgr_jax.tables.levels import Category, Unusable, encode_numbers, object_array
+from hgr_jax.tables.meanings import IDENTIFIERS, missing_note
 from hgr_jax.tables.packed import DATABASES, Contents, format_of, read_contents
 from hgr_jax.tables.reading import Reading
 from hgr_jax.tables.statistics_files import STATISTICS_FORMATS, read_statistics_file
-from hgr_jax.tables.texts import IDENTIFIERS, missing_note
+from hgr_jax.tables.text_files import TextFile, open_text
 from hgr_jax.tables.workbooks import sheet_rows
 
 DAY_ZERO, SERIAL_DAYS = datetime.datetime(1899, 12, 30), range(10_000, 60_000)
@@ -107,7 +107,7 @@ def read_table(path: str | Path, reading: Reading | None = None, **options: Any)
     kind, shown = format_of(contents), contents.shown
     check_fits(kind, shown, reading)
     if kind == "CSV":
-        frame = _read_text(contents.body, shown, reading)
+        frame = _read_text(contents, reading)
     elif kind == "workbook":
         frame = _read_sheet(contents.body, shown, reading)
     elif kind in ("Parquet", "Feather", "DuckDB"):
@@ -173,15 +173,6 @@ def _read_objects(contents: Contents, kind: str, reading: Reading) -> Frame:
     return _with_notes(frame, notes)
 
 
-def read_publication(
-    path: Path, names: Sequence[str], *, encoding: str = "utf8"
-) -> dict[str, NDArray[Any]]:
-    """Read the texts of a CSV file without a header, skipping lines of another length."""
-    contents = read_contents(path)
-    columns = read_headless_cells(contents.body.decode(encoding).encode(), contents.shown, names)
-    return dict(zip(names, map(trimmed, columns), strict=True))
-
-
 def _parse_typed_columns(
     shown: str,
     old_names: Sequence[Any],
@@ -217,7 +208,7 @@ def _parse_typed_columns(
         columns[name] = values
         if note:
             add_note(notes, name, note)
-    return _as_frame(shown, columns, kinds, notes, skipped, reading)
+    return _as_frame((shown,), columns, kinds, notes, skipped, reading)
 
 
 def _read_sheet(body: bytes, shown: str, reading: Reading) -> Frame:
@@ -262,40 +253,70 @@ def _dates_of(cells: list[Any]) -> NDArray[Any]:
     return object_array(cells)
 
 
-def _read_text(body: bytes, shown: str, reading: Reading) -> Frame:
-    body, remark = as_utf8(body, shown, reading.encoding)
-    cells = read_cells(body, shown, reading, typed=reading.point != "," and not reading.types)
-    layout = cells.dialect.layout
+def _read_text(contents: Contents, reading: Reading) -> Frame:
+    with contents.on_disk() as path:
+        columns, file = open_text(path, contents.shown, reading).table()
+        names, notes = names_of_text(file, reading)
+        table = dict(zip(names, columns, strict=True))
+        remarks = {contents.shown: list(file.notes)}
+
+        def where(row: int) -> str:
+            return f"in line {file.line(row)}"
+
+        comma = file.dialect.delimiter == ","
+        return parse_texts(contents.shown, table, (notes, remarks), reading, where, comma=comma)
+
+
+def names_of_text(file: TextFile, reading: Reading) -> tuple[list[str], dict[str, str]]:
+    """Return the names of the columns of a text file, and notes on them."""
+    layout = file.dialect.layout
     names, notes = name_columns(layout.names, told=layout.names_row is not None)
     for name in reading.columns:
         if (count := layout.names.count(name)) > 1:
             notes[name] = f"the first of {count} columns of this name"
-    remarks = [*cells.dialect.notes, *cells.notes, *([remark] if remark else [])]
-    positions = {name: position for position, name in enumerate(names)}
-    chosen = reading.chosen(shown, names)
+    return names, notes
+
+
+def parse_texts(
+    shown: str,
+    table: Mapping[str, Any],
+    notes: tuple[Mapping[str, str], Mapping[str, Sequence[str]]],
+    reading: Reading,
+    where: Callable[[int], str],
+    *,
+    comma: bool,
+) -> Frame:
+    """Parse the columns of text files that are one table.
+
+    Args:
+      shown: name of the table in messages.
+      table: Arrow columns of texts by name.
+      notes: notes on columns by name, and remarks on files by their names.
+      reading: how the files are read.
+      where: words the place of a row.
+      comma: whether commas are between the values: then they are no decimal points.
+    """
+    chosen = reading.chosen(shown, list(table))
     # The columns of a file decide together what a comma is, unless it is between the values.
-    deciding = chosen if cells.dialect.delimiter == "," else names
-    columns = [(name, cells.columns[positions[name]]) for name in deciding]
-
-    def where(row: int) -> str:
-        return f"in line {cells.line(row)}"
-
-    parsed, missing = parse_text_columns(columns, reading, where, chosen)
+    deciding = {name: table[name] for name in (chosen if comma else table)}
+    parsed, texts = read_texts(deciding, reading, where, chosen)
+    of_columns = dict(notes[0])
     for name, column in parsed.items():
-        if column.note:
-            add_note(notes, name, column.note)
-    if note := missing_note(missing):
-        remarks.append(note)
-    if remarks:
-        add_note(notes, shown, "; ".join(remarks))
-    kinds = {name: column.kind for name, column in parsed.items()}
-    values = {name: column.values for name, column in parsed.items() if not column.skip}
-    skipped = {name: column.skip for name, column in parsed.items() if column.skip}
-    return _as_frame(shown, values, kinds, notes, skipped, reading)
+        if column.meaning.note:
+            add_note(of_columns, name, column.meaning.note)
+    for file, remarks in notes[1].items():
+        if remarks:
+            add_note(of_columns, file, "; ".join(remarks))
+    if note := missing_note(texts):
+        add_note(of_columns, shown, note)
+    kinds = {name: column.meaning.kind.word for name, column in parsed.items()}
+    values = {name: column.values for name, column in parsed.items() if not column.meaning.skip}
+    skipped = {name: c.meaning.skip for name, c in parsed.items() if c.meaning.skip}
+    return _as_frame((shown, *notes[1]), values, kinds, of_columns, skipped, reading)
 
 
 def _as_frame(
-    shown: str,
+    files: Sequence[str],
     parsed: Mapping[str, NDArray[Any]],
     kinds: Mapping[str, str],
     notes: dict[str, str],
@@ -309,7 +330,7 @@ def _as_frame(
     """
     if not parsed:
         name, reason = next(iter(skipped.items()))
-        raise TableError(f"{shown}: no column holds numbers or text; {name!r} holds {reason}")
+        raise TableError(f"{files[0]}: no column holds numbers or text; {name!r} holds {reason}")
     columns = {}
     for name, values in parsed.items():
         if not holds_texts(values) and values.dtype.kind != "M":
@@ -318,5 +339,5 @@ def _as_frame(
             if are_numbers and reading.missing_numbers:
                 values = np.where(np.isin(values, reading.missing_numbers), np.nan, values)
         columns[name] = values
-    notes = {name: note for name, note in notes.items() if name == shown or name in columns}
-    return Frame(shown, columns, notes, skipped)
+    notes = {name: note for name, note in notes.items() if name in files or name in columns}
+    return Frame(files[0], columns, notes, skipped)

@@ -11,7 +11,7 @@ from hgr_jax._arrays import Floats
 from hgr_jax._checks import as_host_column
 from hgr_jax.tables.columns import read_variable
 from hgr_jax.tables.levels import Category, Unusable, as_codes, pool_rare_levels
-from hgr_jax.tables.texts import MISSING_LEVEL
+from hgr_jax.tables.meanings import MISSING_LEVEL
 
 
 def read_given(a: Any, b: Any, given: Any) -> tuple[list[Floats], frozenset[int]]:

@@ -7,11 +7,11 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from hgr_jax.tables.databases import choose_table
-from hgr_jax.tables.delimited import as_utf8
 from hgr_jax.tables.faults import TableError, printable
 from hgr_jax.tables.levels import Unusable, object_array
 from hgr_jax.tables.packed import Contents
 from hgr_jax.tables.reading import Reading
+from hgr_jax.tables.text_files import as_text
 
 MAX_NESTED_SHOWN = 40
 """Number of characters of a nested value in messages."""
@@ -22,8 +22,8 @@ def read_json(
 ) -> tuple[list[str], list[Any], list[tuple[str, str]]]:
     """Read JSON: names, columns of objects, and notes."""
     shown = contents.shown
-    body, note = as_utf8(contents.body, shown, reading.encoding)
-    text = body.decode()
+    with contents.on_disk() as path:
+        text, note = as_text(path, shown, reading.encoding)
     try:
         content, chosen = _find_table(_parse_json(text, kind, shown), shown, reading)
         columns = _json_columns(content, shown)

@@ -14,8 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from hgr_jax._arrays import Integers
-from hgr_jax.tables.arrow_columns import TEXT, ZONED, TextCells, kind_of
-from hgr_jax.tables.delimited import arrow
+from hgr_jax.tables.arrow_columns import TEXT, ZONED, arrow, count_missing_texts, kind_of
 
 Keys = NDArray[np.uint64]
 
@@ -107,17 +106,8 @@ def count_missing(column: Any) -> int:
     types, compute = arrow().types, arrow().compute
     if types.is_floating(column.type):
         return len(column) - (compute.sum(compute.is_finite(column)).as_py() or 0)
-    is_text = types.is_string(column.type) or types.is_large_string(column.type)
-    return int((TextCells.of(column).present if is_text else column).null_count)
-
-
-def with_levels(table: Any) -> Any:
-    """Return an Arrow table whose texts are levels of categories, which are not parsed again."""
-    for place, field in enumerate(table.schema):
-        if kind_of(field.type) == TEXT and not arrow().types.is_dictionary(field.type):
-            levels = table.column(place).dictionary_encode()
-            table = table.set_column(place, field.name, levels)
-    return table
+    is_text = kind_of(column.type) == TEXT and not types.is_dictionary(column.type)
+    return count_missing_texts(column) if is_text else int(column.null_count)
 
 
 def joined_tables(tables: Sequence[Any], kinds: Mapping[str, str]) -> Any:

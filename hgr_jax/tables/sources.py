@@ -10,22 +10,25 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+import numpy as np
+
+from hgr_jax._arrays import Integers
 from hgr_jax._optional import require
 from hgr_jax.tables.arrow_columns import (
     EMPTY,
     NUMBER,
+    TEXT,
+    arrow,
     as_arrow,
     check_kind,
-    kind_of_meaning,
     kinds_of,
 )
 from hgr_jax.tables.columns import Frame
-from hgr_jax.tables.csv_files import CsvFile, CsvFiles
 from hgr_jax.tables.databases import open_duckdb, quoted
-from hgr_jax.tables.delimited import arrow
-from hgr_jax.tables.faults import TableError, printable, reason_of
-from hgr_jax.tables.files import check_fits, read_table
+from hgr_jax.tables.faults import TableError, check_names, printable, reason_of
+from hgr_jax.tables.files import check_fits, names_of_text, parse_texts, read_table
 from hgr_jax.tables.reading import Reading
+from hgr_jax.tables.text_files import TextFile, open_text
 
 PARQUET = (".parquet", ".pq")
 DELIMITED = (".csv", ".tsv", ".csv.gz", ".tsv.gz")
@@ -66,7 +69,8 @@ class Source:
       kinds: kinds of the columns that a scan can use, by name.
       order: names of all columns.
       notes: notes on columns by name, and on files by their names.
-      is_parsed: whether its texts are levels, and nothing that is still to be parsed.
+      parse: parses the columns of texts of some rows, given their positions; None for columns that
+        have types.
     """
 
     name: str
@@ -74,14 +78,11 @@ class Source:
     kinds: Mapping[str, str]
     order: Sequence[str]
     notes: Mapping[str, str] = dataclasses.field(default_factory=dict)
-    is_parsed: bool = False
+    parse: Callable[[Any, Integers], Frame] | None = None
 
     @classmethod
-    def of(cls, name: str, parts: Sequence[Part], notes: Mapping[str, str] | None = None) -> Source:
-        """Return a source of parts; a `TableError` unless they have the same columns.
-
-        With ``notes``, texts are parsed already.
-        """
+    def of(cls, name: str, parts: Sequence[Part]) -> Source:
+        """Return a source of parts; a `TableError` unless they have the same columns."""
         first = parts[0]
         kinds = dict(first.kinds)
         for part in parts[1:]:
@@ -97,7 +98,7 @@ class Source:
                     check_kind(column, earlier, kind, part.name)
         # A column without any value is read as numbers; texts in later batches are then an error.
         usable = {n: kind or NUMBER for n, kind in kinds.items() if kind is not None}
-        return cls(name, tuple(parts), usable, list(kinds), notes or {}, notes is not None)
+        return cls(name, tuple(parts), usable, list(kinds))
 
     def select(self, names: Sequence[str]) -> Source:
         """Select columns."""
@@ -201,16 +202,19 @@ def of_files(path: str | Path, reading: Reading) -> Source:
     tables = [file for file in files if file.name.lower().endswith((*DELIMITED, ".txt"))]
     for file in tables:
         check_fits("CSV", printable(str(file)), reading)
-    if len(tables) < len(files):
-        _refuse_reading(shown, reading)
-    with _explaining_part_errors(shown):
-        csv, notes = _csv_parts(tables, reading) if tables else ([], None)
-    csv_parts = iter(csv)
+    if tables and len(tables) < len(files):
+        raise TableError(
+            f"{shown} holds text files and others, such as {printable(str(tables[0]))}: expected"
+            " files of one kind"
+        )
+    if tables:
+        return _text_source(shown, tables, reading)
+    _refuse_reading(shown, reading)
     parts = []
     for file in files:
         with _explaining_part_errors(printable(str(file))):
-            parts.append(next(csv_parts) if file in tables else _typed_part(file, reading))
-    return Source.of(shown, parts, notes)
+            parts.append(_typed_part(file, reading))
+    return Source.of(shown, parts)
 
 
 def _typed_part(file: Path, reading: Reading) -> Part:
@@ -302,31 +306,43 @@ def _duckdb_part(file: Path, reading: Reading) -> Part:
         return Part(shown, kinds_of(schema, shown), len(table), read)
 
 
-def _csv_parts(paths: Sequence[Path], reading: Reading) -> tuple[list[Part], dict[str, str]]:
-    """Read CSV files as parts of one table, with notes on it."""
-    files: list[CsvFile] = []
+def _text_source(shown: str, paths: Sequence[Path], reading: Reading) -> Source:
+    """Return the source of text files that are one table: what their texts mean is told at last."""
+    files: list[TextFile] = []
+    parts, notes = [], dict[str, str]()
     for path in paths:
-        with _explaining_part_errors(printable(str(path))):
-            files.append(CsvFile.of(path, reading, sum(file.rows for file in files)))
-    table = CsvFiles.of(files)
+        name = printable(str(path))
+        with _explaining_part_errors(name):
+            rows, file = open_text(path, name, reading).counted()
+        names, found = names_of_text(file, reading)
+        check_names(name, names, list(reading.types))
+        notes |= found
+        files.append(file)
+        parts.append(Part(name, dict.fromkeys(names, TEXT), rows, _reader_of(file, names)))
+    ends = np.cumsum([0, *(part.rows for part in parts)])
 
-    def kind(file: CsvFile, name: str) -> str | None:
-        meaning = table.meanings[name]
-        if meaning.skip:
-            return None
-        if meaning.is_text and not file.counts[name].present:
-            return EMPTY
-        return kind_of_meaning(meaning)
+    def parse(table: Any, positions: Integers) -> Frame:
+        def where(row: int) -> str:
+            place = int(np.searchsorted(ends, positions[row], side="right")) - 1
+            line = f"in line {files[place].line(int(positions[row] - ends[place]))}"
+            return f"{line} of {files[place].shown}" if len(files) > 1 else line
 
-    def part(file: CsvFile) -> Part:
-        def read(kinds: Mapping[str, str], size: int) -> Iterator[Any]:
-            return table.batches(file, list(kinds))
+        columns = dict(zip(table.column_names, table.columns, strict=True))
+        remarks = {file.shown: file.notes for file in files}
+        comma = files[0].dialect.delimiter == ","
+        name = files[0].shown if len(files) == 1 else shown
+        return parse_texts(name, columns, (notes, remarks), reading, where, comma=comma)
 
-        kinds = {name: kind(file, name) for name in file.names}
-        return Part(file.shown, kinds, file.rows, read)
+    return dataclasses.replace(Source.of(shown, parts), parse=parse)
 
-    left_out = {name: m.skip for name, m in table.meanings.items() if m.skip}
-    return [part(file) for file in files], {**table.notes, **left_out}
+
+def _reader_of(file: TextFile, names: Sequence[str]) -> Callable[..., Iterator[Any]]:
+    def read(kinds: Mapping[str, str], size: int) -> Iterator[Any]:
+        for batch in file.batches(size):
+            named = arrow().RecordBatch.from_arrays(batch.columns, list(names))
+            yield named.select(list(kinds))
+
+    return read
 
 
 def _dataset_source(dataset: Any) -> Source:
