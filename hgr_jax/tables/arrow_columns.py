@@ -31,7 +31,9 @@ from hgr_jax.tables.meanings import (
     decide_meanings,
     in_seconds,
     is_missing,
+    join_tally,
 )
+from hgr_jax.tables.number_texts import MAX_EXACT_DIGITS
 from hgr_jax.tables.reading import Reading
 
 
@@ -129,8 +131,8 @@ def as_arrow(table: Any) -> Any:
     )
 
 
-MONTHS_FROM = 99_999
-"""Largest whole number that is no date of digits alone."""
+FIRST_ROWS = 1000
+"""Number of rows that are looked at before all of them."""
 
 MANY_TEXTS = 2000
 """Number of different texts beyond which those that are written alike are counted all at once."""
@@ -141,18 +143,15 @@ PARALLEL_ROWS = 50_000
 _ALIKE = r"^[-+]?([0-9]+[.,]?[0-9]*|[.,][0-9]+)([eE][-+]?[0-9]+)?$"
 """Numbers of which those with as many digits are of the same kinds."""
 
-_PLAIN = {
+_PLAIN_NUMBER = {
     point: rf"^[-+]?([0-9]+[{point}]?[0-9]*|[{point}][0-9]+)([eE][-+]?[0-9]+)?$" for point in ".,"
 }
 """Plain numbers, by their decimal point."""
 
 _ISO_DATES = f"^{ISO_DATE}$"
 
-_DOUBTFUL = r"^0[0-9]|[0-9]{16}|^[12][0-9]{5}([0-9]{2}){0,4}$"
-"""Whole numbers that may be codes, identifiers or dates."""
-
-_GROUPED = r"^[-+]?[1-9][0-9]{0,2}(\.[0-9]{3})+$"
-"""Numbers whose points may lie between thousands."""
+_SURE_POINT = r"\.([0-9]{0,2}|[0-9]{4,})([eE].*)?$|^[-+]?(0[0-9]*|[0-9]{4,})\."
+"""Numbers whose point does not lie between thousands."""
 
 
 class Parsed(NamedTuple):
@@ -230,29 +229,35 @@ def _first_look(column: Any, missing: Collection[str], *, plain: bool) -> _Look:
     compute, pa = arrow().compute, arrow()
     if isinstance(column, pa.ChunkedArray):
         column = column.combine_chunks()
+    if pa.types.is_floating(column.type):  # DuckDB has read it
+        values = np.asarray(column.to_numpy(zero_copy_only=False), np.float64)
+        return _Look(Texts(len(values), [Tally(0, "0.5", len(values))]), column, values)
     column = column if column.type == pa.string() else column.cast(pa.string())
     filled = compute.if_else(compute.equal(column, ""), None, column)
-    if plain and missing == MISSING and (values := _plain_column(filled)) is not None:
-        places = np.flatnonzero(compute.is_valid(filled).to_numpy(zero_copy_only=False))
-        # A number that cannot be another one shows the decimal point of the file.
-        sure = compute.match_substring_regex(filled, r"\.([0-9]{0,2}|[0-9]{4,})$")
-        row = compute.index(sure, True).as_py()
-        row = int(places[0]) if row < 0 else row
-        tally = Tally(row, filled[row].as_py(), len(places))
-        return _Look(Texts(len(column), [tally]), filled, values)
-    return _counted(filled, missing)
+    found = _plain_column(filled) if plain and missing == MISSING else None
+    if found is None:
+        return _counted(filled, missing)
+    values, row = found
+    tally = Tally(row, filled[row].as_py(), len(filled) - filled.null_count)
+    return _Look(Texts(len(column), [tally]), filled, values)
 
 
-def _plain_column(texts: Any) -> NDArray[Any] | None:
-    """Parse texts that all are plain numbers, or ISO dates; None if any may be something else."""
+def _plain_column(texts: Any) -> tuple[NDArray[Any], int] | None:
+    """Parse texts that all are plain numbers or ISO dates, and return a row that shows it.
+
+    It is None for texts that may be something else: codes, dates of digits alone, numbers all of
+    whose points may lie between thousands.
+    """
     compute = arrow().compute
     some = texts.drop_null()
     if not len(some):
         return None
+    first = compute.index(compute.is_valid(texts), True).as_py()
     if compute.match_substring_regex(some[:1], _ISO_DATES)[0].as_py():
         all_are = compute.all(compute.match_substring_regex(some, _ISO_DATES)).as_py()
-        return _cast_dates(texts) if all_are else None
-    if not compute.match_substring_regex(some[:1], _PLAIN["."])[0].as_py():
+        dates = _cast_dates(texts) if all_are else None
+        return None if dates is None else (dates, first)
+    if not compute.match_substring_regex(some[:1], _PLAIN_NUMBER["."])[0].as_py():
         return None
     try:
         numbers = compute.cast(texts, arrow().float64())
@@ -263,71 +268,83 @@ def _plain_column(texts: Any) -> NDArray[Any] | None:
         return None
     finite = values[np.isfinite(values)]
     if len(finite) and (finite == np.floor(finite)).all():
-        doubtful = compute.any(compute.match_substring_regex(some, _DOUBTFUL)).as_py()
-        unmarked = finite.min() > MONTHS_FROM and finite.max() < 1e8  # 10012021 may be a date
-        return None if doubtful or unmarked else values
-    dotted = some.filter(compute.match_substring(some, "."))
-    doubtful = compute.all(compute.match_substring_regex(dotted, _GROUPED)).as_py()
-    return None if doubtful else values
+        lengths = compute.binary_length(some)
+        coded = compute.and_(compute.starts_with(some, "0"), compute.greater(lengths, 1))
+        if compute.any(coded).as_py() or compute.max(lengths).as_py() > MAX_EXACT_DIGITS:
+            return None
+        return None if _may_be_dates(some) else (values, first)
+    for few in (texts.slice(0, FIRST_ROWS), texts):
+        row = compute.index(compute.match_substring_regex(few, _SURE_POINT), True).as_py()
+        if row >= 0:
+            return values, row
+    return None
+
+
+def _may_be_dates(texts: Any) -> bool:
+    """Tell whether nearly all of a few whole numbers may be dates of digits alone."""
+    places = np.arange(0, len(texts), max(1, len(texts) // 300))
+    sample = texts.take(arrow().array(places)).to_pylist()
+    return sum(map(_may_be_date, sample)) >= NEARLY_ALL * len(sample)
 
 
 def _counted(column: Any, missing: Collection[str]) -> _Look:
     """Trim and count texts."""
     compute, pa = arrow().compute, arrow()
+    codes, levels = encoded_texts(column)
+    if len(levels) <= MANY_TEXTS:
+        trimmed = [level.strip() for level in levels]
+        absent = np.array([is_missing(text, missing) for text in trimmed] + [True])
+        tallies = _tallies_of_codes(codes, np.arange(len(codes)), trimmed)
+        texts = _texts_of(tallies, len(codes), missing)
+        indices = pa.array(codes.astype(np.int32), mask=absent[codes])
+        return _Look(texts, pa.DictionaryArray.from_arrays(indices, pa.array(trimmed, pa.string())))
     trim = compute.utf8_trim_whitespace(column)
-    encoded = trim.dictionary_encode()
-    levels = encoded.dictionary
-    if len(levels) <= MANY_TEXTS:
-        words = [is_missing(text, missing) for text in levels.to_pylist()]
-        present = encoded
-        absent = compute.take(pa.array(words, pa.bool_()), encoded.indices)
-    else:
-        present = trim
-        absent = compute.is_in(compute.utf8_lower(trim), pa.array(sorted(missing)))
-        absent = compute.and_not(absent, compute.is_in(trim, pa.array(sorted(NAMES))))
-    absent = absent.fill_null(True)
-    of_missing = _tallies(trim, absent.to_numpy(zero_copy_only=False))
-    valid = compute.invert(absent)
-    if len(levels) <= MANY_TEXTS:
-        indices = compute.if_else(absent, None, encoded.indices)
-        present = pa.DictionaryArray.from_arrays(indices, levels)
-        of_present = _tallies(trim, valid.to_numpy(zero_copy_only=False))
-    else:
-        present = compute.if_else(absent, None, trim)
-        alike = compute.and_(valid, compute.match_substring_regex(trim, _ALIKE).fill_null(False))
-        alike = compute.and_(alike, compute.less_equal(compute.utf8_length(trim), 15))
-        tallies = _alike_tallies(trim, alike.fill_null(False))
-        if tallies is None:
-            alike = pa.array(np.zeros(len(trim), bool))
-        of_present = tallies or []
-        others = compute.and_(valid, compute.invert(alike.fill_null(False)))
-        of_present += _tallies(trim, others.to_numpy(zero_copy_only=False))
-    return _Look(Texts(len(column), sorted(of_present), of_missing), present)
+    absent = compute.is_in(compute.utf8_lower(trim), pa.array(sorted(missing)))
+    absent = compute.and_not(absent, compute.is_in(trim, pa.array(sorted(NAMES)))).fill_null(True)
+    alike = compute.match_substring_regex(trim, _ALIKE).fill_null(False)
+    alike = compute.and_(alike, compute.less_equal(compute.binary_length(trim), MAX_EXACT_DIGITS))
+    alike = compute.and_not(alike.fill_null(False), absent)
+    tallies = _alike_tallies(trim, alike)
+    others = compute.invert(alike) if tallies else compute.is_valid(trim)
+    rows = np.flatnonzero(others.to_numpy(zero_copy_only=False))
+    codes, levels = encoded_texts(trim.take(pa.array(rows)))
+    tallies += _tallies_of_codes(codes, rows, levels)
+    texts = _texts_of(tallies, len(column), missing)
+    return _Look(texts, compute.if_else(absent, None, trim))
 
 
-def _tallies(texts: Any, chosen: NDArray[np.bool_]) -> list[Tally]:
-    """Count the different texts of some rows, those of `""` aside."""
-    rows = np.flatnonzero(chosen)
-    encoded = texts.take(arrow().array(rows)).drop_null().dictionary_encode()
-    if len(encoded) < len(rows):
-        rows = rows[texts.take(arrow().array(rows)).is_valid().to_numpy(zero_copy_only=False)]
-    codes = encoded.indices.to_numpy(zero_copy_only=False)
-    levels = encoded.dictionary.to_pylist()
-    sizes = np.bincount(codes, minlength=len(levels)).tolist()
-    first = rows[np.unique(codes, return_index=True)[1]].tolist()
-    return [Tally(*each) for each in zip(first, levels, sizes, strict=True) if each[1]]
+def _texts_of(tallies: Sequence[Tally], rows: int, missing: Collection[str]) -> Texts:
+    kept: dict[bool, list[Tally]] = {True: [], False: []}
+    for tally in sorted(tallies):
+        if tally.text:
+            kept[is_missing(tally.text, missing)].append(tally)
+    return Texts(rows, kept[False], kept[True])
 
 
-def _alike_tallies(texts: Any, alike: Any) -> list[Tally] | None:
-    """Count numbers that are written alike by one of them; None if most may be dates."""
+def _tallies_of_codes(
+    codes: NDArray[np.intp], rows: NDArray[np.intp], levels: Sequence[str]
+) -> list[Tally]:
+    """Count the texts whose codes are given, -1 for none, at some rows."""
+    present = np.flatnonzero(codes >= 0)
+    first = np.zeros(len(levels), np.intp)
+    first[codes[present[::-1]]] = rows[present[::-1]]
+    sizes = np.bincount(codes[present], minlength=len(levels)).tolist()
+    joined: dict[str, Tally] = {}
+    for tally in map(Tally, first.tolist(), levels, sizes):
+        if tally.rows:
+            join_tally(joined, tally.text, tally)
+    return list(joined.values())
+
+
+def _alike_tallies(texts: Any, alike: Any) -> list[Tally]:
+    """Count numbers that are written alike by one of them; none if most may be dates."""
     compute, pa = arrow().compute, arrow()
     rows = np.flatnonzero(alike.to_numpy(zero_copy_only=False))
     if not len(rows):
         return []
     chosen = texts.take(pa.array(rows))
-    sample = chosen.take(pa.array(np.arange(0, len(rows), max(1, len(rows) // 300)))).to_pylist()
-    if sum(map(_may_be_date, sample)) >= NEARLY_ALL * len(sample):
-        return None
+    if _may_be_dates(chosen):
+        return []
     shapes = compute.replace_substring_regex(chosen, "[0-9]", "0")
     codes = compute.match_substring_regex(chosen, "^0[0-9]").cast(pa.string())
     encoded = compute.binary_join_element_wise(shapes, codes, " ").dictionary_encode()
@@ -357,7 +374,7 @@ def parse_as(present: Any, meaning: Meaning) -> NDArray[Any]:
         return np.asarray(present.fill_null(meaning.fill).to_numpy(zero_copy_only=False), object)
     cast: Any = None
     if kind.point and not is_dictionary:
-        is_plain = compute.match_substring_regex(present, _PLAIN[kind.point])
+        is_plain = compute.match_substring_regex(present, _PLAIN_NUMBER[kind.point])
         plain = compute.replace_substring(present, ",", ".") if kind.point == "," else present
         numbers = compute.cast(compute.if_else(is_plain, plain, None), arrow().float64())
         cast = np.asarray(numbers.to_numpy(zero_copy_only=False), np.float64)

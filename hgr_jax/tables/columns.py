@@ -43,6 +43,7 @@ from hgr_jax.tables.meanings import (
     Texts,
     decide_meanings,
     is_missing,
+    join_tally,
     lost_digits_note,
 )
 
@@ -329,12 +330,12 @@ def _parse_texts(present: list[Any], missing: NDArray[np.bool_], parsing: Parsin
     rows, sizes = np.flatnonzero(~missing), np.bincount(codes, minlength=len(position)).tolist()
     first = rows[np.unique(codes, return_index=True)[1]].tolist() if len(rows) else []
     trimmed = [str(value).strip() for value in position]
-    kept: dict[bool, list[Tally]] = {True: [], False: []}
+    kept: dict[bool, dict[str, Tally]] = {True: {}, False: {}}
     for tally in map(Tally, first, trimmed, sizes):
         if tally.text:
-            kept[is_missing(tally.text, parsing.missing)].append(tally)
+            join_tally(kept[is_missing(tally.text, parsing.missing)], tally.text, tally)
     typed = not parsing.numbers_in_text and all(isinstance(value, str) for value in position)
-    texts = Texts(len(missing), kept[False], kept[True])
+    texts = Texts(len(missing), [*kept[False].values()], [*kept[True].values()])
     meaning = decide_meanings({"": texts}, {"": parsing.hints}, parsing.where, typed=typed)[""]
     if meaning.skip:
         return ParsedColumn(Unusable(meaning.skip))

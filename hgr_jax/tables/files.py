@@ -255,7 +255,8 @@ def _dates_of(cells: list[Any]) -> NDArray[Any]:
 
 def _read_text(contents: Contents, reading: Reading) -> Frame:
     with contents.on_disk() as path:
-        columns, file = open_text(path, contents.shown, reading).table()
+        typed = reading.point != "," and not reading.types
+        columns, file = open_text(path, contents.shown, reading).table(typed=typed)
         names, notes = names_of_text(file, reading)
         table = dict(zip(names, columns, strict=True))
         remarks = {contents.shown: list(file.notes)}

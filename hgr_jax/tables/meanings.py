@@ -254,7 +254,7 @@ def in_seconds(moments: NDArray[Any]) -> NDArray[Any]:
     return whole if (np.isnat(moments) | (whole == moments)).all() else moments
 
 
-def _join(tallies: dict[str, Tally], key: str, tally: Tally) -> None:
+def join_tally(tallies: dict[str, Tally], key: str, tally: Tally) -> None:
     """Add a tally to that of a key; the first rows come first."""
     known = tallies.get(key)
     if known is None:
@@ -299,16 +299,16 @@ class _KindCount:
         text, value = tally.text, self.kind.read(tally.text)
         if value is None:
             if len(self.odd) < MAX_ODD:
-                _join(self.odd, text, tally)
+                join_tally(self.odd, text, tally)
             return
         unit = value.unit if isinstance(value, Number) else ""
         if unit in self.units or len(self.units) < MAX_ODD:
-            _join(self.units, unit, tally)
+            join_tally(self.units, unit, tally)
         if not self.kind.is_plain(text):
             self.examples[unit] = min(tally, self.examples.get(unit, tally))
         if isinstance(value, Number):
             if value.remark:
-                _join(self.remarks, value.remark, tally)
+                join_tally(self.remarks, value.remark, tally)
             self.points |= {value.mark} & {".", ","}
             self.points |= {self.kind.point} & {*_POINTS.findall(text)}
 

@@ -47,6 +47,12 @@ _BYTE_ORDER_MARKS = (
 )
 """Byte order marks and their encodings."""
 
+FIRST_ROWS, MIN_TYPED_BYTES = 300, 2**20
+"""Number of rows from which the columns of decimal numbers are told, in files of this size."""
+
+_PLAIN = re.compile(r"(?:[-+]?[0-9]+\.[0-9]*)?")
+_DECIMAL = re.compile(r"[-+]?(?:[0-9]+\.(?:[0-9]{1,2}|[0-9]{4,})|(?:0|[0-9]{4,})\.[0-9]+)")
+
 _DELIMITER_BYTES = frozenset(f"{DELIMITERS}\r\n".encode())
 _PRINTABLE_BYTES = range(0x20, 0x7F)
 
@@ -85,25 +91,63 @@ class TextFile:
         names = [f"c{place}" for place in range(width + 1)]
         columns = ", ".join(f"'{name}': 'VARCHAR'" for name in names)
         blank = "trim(c0) = ''" + (" AND c1 IS NULL" if width > 1 else "")
-        delimiter, path = (t.replace("'", "''") for t in (self.dialect.delimiter, str(self.path)))
         flags = f"c{width} IS NOT NULL AS long, c{width - 1} IS NULL AS short"
         return (
-            f"SELECT {what or ', '.join([*names[:-1], flags])} FROM read_csv('{path}',"
-            f" auto_detect = false, columns = {{{columns}}}, header = false, quote = '\"',"
-            f" delim = '{delimiter}', escape = '\"', skip = {self.skipped}, null_padding = true,"
-            f" strict_mode = true, nullstr = '\x01'{self.options}) WHERE NOT ({blank})"
+            f"SELECT {what or ', '.join([*names[:-1], flags])} FROM {self._source(columns)},"
+            f" null_padding = true, nullstr = '\x01'{self.options}) WHERE NOT ({blank})"
         )
 
-    def table(self) -> tuple[list[Any], TextFile]:
+    def _source(self, columns: str) -> str:
+        """Return SQL for the file as a table, up to its last options."""
+        delimiter, path = (t.replace("'", "''") for t in (self.dialect.delimiter, str(self.path)))
+        return (
+            f"read_csv('{path}', auto_detect = false, columns = {{{columns}}}, header = false,"
+            f" quote = '\"', delim = '{delimiter}', escape = '\"', skip = {self.skipped},"
+            " strict_mode = true"
+        )
+
+    def table(self, *, typed: bool = False) -> tuple[list[Any], TextFile]:
         """Return the columns as Arrow arrays of texts, and the file, with notes on its rows.
+
+        With ``typed``, columns of decimal numbers of a large file are parsed by DuckDB.
 
         Raises:
           TableError: for no rows, an open quote, and a row with too many values.
         """
+        is_large = self.path.stat().st_size > MIN_TYPED_BYTES
+        columns = self._typed_columns() if typed and is_large else None
+        if columns is not None:
+            return columns, self
         table, file = self._run(lambda database, file: database.sql(file.query()).to_arrow_table())
         total = arrow().compute.sum
         long, short = (total(table[flag]).as_py() or 0 for flag in ("long", "short"))
         return table.columns[: self.dialect.width], file._checked(table.num_rows, long, short)
+
+    def _typed_columns(self) -> list[Any] | None:
+        """Read columns that begin with decimal numbers as such; None where one is not.
+
+        Every row must have a value for each column, perhaps an empty one.
+        """
+        duckdb, rows = require("duckdb"), itertools.islice(self._filled_rows(), FIRST_ROWS)
+        cells = zip(*(row for row, _ in rows if len(row) == self.dialect.width), strict=True)
+        are_numbers = [
+            any(map(_DECIMAL.fullmatch, column)) and all(map(_PLAIN.fullmatch, column))
+            for column in cells
+        ]
+        if not any(are_numbers) or b"_" in self.path.read_bytes():
+            return None
+        kinds = ["DOUBLE" if is_number else "VARCHAR" for is_number in are_numbers]
+        columns = ", ".join(f"'c{place}': '{kind}'" for place, kind in enumerate(kinds))
+        try:
+            with contextlib.closing(duckdb.connect()) as database:
+                table = database.sql(
+                    f"SELECT * FROM {self._source(columns)}, null_padding = false)"
+                ).to_arrow_table()
+        except duckdb.Error:
+            return None
+        read = (c for c in table.columns if arrow().types.is_floating(c.type))
+        missing = any(arrow().compute.any(arrow().compute.is_nan(c)).as_py() for c in read)
+        return None if missing else table.columns
 
     def counted(self) -> tuple[int, TextFile]:
         """Return the number of rows, and the file as it can be read in batches, with notes."""
@@ -243,9 +287,10 @@ def _prepared(path: Path, shown: str, reading: Reading, folder: Folder) -> TextF
     before = "".join(itertools.islice(io.StringIO(head, newline=""), dialect.lines_before))
     notes = tuple(filter(None, (*dialect.notes, remark, note)))
     is_plain = encoding == "utf-8" and not start.startswith(codecs.BOM_UTF8)
+    open_quotes = any(line.count('"') % 2 for line in before.splitlines())
     uneven = "\r" in before.replace("\r\n", "") or 0 < before.count("\r\n") < before.count("\n")
     is_plain = is_plain and not uneven  # DuckDB counts lines with one end of line
-    if is_plain and not (last or dialect.comment or dialect.is_rewritten or '"' in before):
+    if is_plain and not (last or dialect.comment or dialect.is_rewritten or open_quotes):
         return TextFile(path, shown, folder, dialect, dialect.lines_before, notes=notes)
     with (
         path.open(encoding=encoding, newline="") as file,
@@ -318,11 +363,16 @@ def _encoding_of(path: Path, start: bytes, shown: str, told: str | None) -> tupl
     encoding = told or encoding_of_start(start)
     wide = (encoding is not None and "16" in encoding) or "32" in str(encoding)
     decoder = codecs.getincrementaldecoder(encoding or "utf-8")()
-    line, bytes_before, note = 1, 0, ""
+    bytes_before, note = 0, ""
+
+    def line_of(place: int) -> int:
+        with path.open("rb") as file:
+            return _line_of(file.read(bytes_before + place), bytes_before + place)
+
     with path.open("rb") as file:
         while chunk := file.read(CHUNK):
             if not wide and b"\0" in chunk:
-                line += _line_of(chunk, chunk.index(0)) - 1
+                line = line_of(chunk.index(0))
                 raise TableError(
                     f"{shown} is not a text file (line {line} holds a zero byte); expected"
                     f" {READABLE}"
@@ -338,12 +388,11 @@ def _encoding_of(path: Path, start: bytes, shown: str, told: str | None) -> tupl
                         f" byte {bytes_before + error.start} is none"
                     ) from None
                 note = (
-                    f"line {line + _line_of(chunk, error.start) - 1} is not UTF-8: the file is read"
+                    f"line {line_of(error.start)} is not UTF-8: the file is read"
                     " as Windows-1252 (Latin-1); --encoding names another, such as cp1250"
                 )
                 break
             bytes_before += len(chunk)
-            line += _line_of(chunk, len(chunk)) - 1
     if not note:
         return encoding or "utf-8", ""
     try:
