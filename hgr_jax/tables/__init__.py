@@ -10,6 +10,7 @@ From top to bottom:
 * `workbooks`: the rows of a sheet;
 * `json_files`: records, columns and lists of JSON;
 * `databases`: tables of SQLite and DuckDB;
+* `isolated`: a process for libraries that may not return;
 * `statistics_files`: files of SPSS, Stata and SAS;
 * `packed`: the bytes of a file, unpacked, and its format;
 * `arrow_columns`: Arrow columns: their kinds, and what their texts mean;

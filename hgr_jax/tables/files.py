@@ -38,7 +38,7 @@ from hgr_jax.tables.packed import DATABASES, Contents, format_of, read_contents
 from hgr_jax.tables.reading import Reading
 from hgr_jax.tables.statistics_files import STATISTICS_FORMATS, read_statistics_file
 from hgr_jax.tables.text_files import TextFile, open_text
-from hgr_jax.tables.workbooks import sheet_rows
+from hgr_jax.tables.workbooks import read_sheet
 
 DAY_ZERO, SERIAL_DAYS = datetime.datetime(1899, 12, 30), range(10_000, 60_000)
 """The day 0 of spreadsheets, and numbers of days, of 1927 to 2064, that are dates among dates."""
@@ -109,7 +109,7 @@ def read_table(path: str | Path, reading: Reading | None = None, **options: Any)
     if kind == "CSV":
         frame = _read_text(contents, reading)
     elif kind == "workbook":
-        frame = _read_sheet(contents.body, shown, reading)
+        frame = _read_sheet(contents, reading)
     elif kind in ("Parquet", "Feather", "DuckDB"):
         frame = _read_arrow_file(contents, kind, reading)
     else:
@@ -140,7 +140,8 @@ def _read_arrow_file(contents: Contents, kind: str, reading: Reading) -> Frame:
     """Read a file whose columns have the types of Arrow."""
     shown, note = contents.shown, ""
     if kind == "DuckDB":
-        table, note = read_duckdb(contents, reading)
+        with contents.on_disk() as path:
+            table, note = read_duckdb(path, shown, reading.table)
     else:
         table = read_arrow(contents.body, kind, shown)
     if not table.num_rows or not table.num_columns:
@@ -157,7 +158,10 @@ def _read_objects(contents: Contents, kind: str, reading: Reading) -> Frame:
     if kind in STATISTICS_FORMATS:
         names, columns, notes = read_statistics_file(contents, kind)
     elif kind == "SQLite":
-        names, columns, notes = read_sqlite(contents, reading)
+        with contents.on_disk() as path:
+            names, values, note = read_sqlite(path, contents.shown, reading.table)
+        columns = [_sqlite_column(column) for column in values]
+        notes = [(contents.shown, note)]
     else:
         names, columns, notes = read_json(contents, kind, reading)
     if not any(isinstance(column, Unusable) or len(column) for column in columns):
@@ -171,6 +175,12 @@ def _read_objects(contents: Contents, kind: str, reading: Reading) -> Frame:
         contents.shown, names, columns.__getitem__, reading, where, numbers_in_text=True
     )
     return _with_notes(frame, notes)
+
+
+def _sqlite_column(values: Sequence[Any]) -> Any:
+    if bytes in set(map(type, values)):
+        return Unusable("binary data (BLOB), neither numbers nor text")
+    return object_array(values)
 
 
 def _parse_typed_columns(
@@ -211,14 +221,17 @@ def _parse_typed_columns(
     return _as_frame((shown,), columns, kinds, notes, skipped, reading)
 
 
-def _read_sheet(body: bytes, shown: str, reading: Reading) -> Frame:
-    rows, remark = sheet_rows(body, shown, reading)
-    rows = rows[reading.skip :]
+def _read_sheet(contents: Contents, reading: Reading) -> Frame:
+    shown = contents.shown
+    with contents.on_disk() as path:
+        sheet = read_sheet(path, shown, reading)
+    rows = sheet.rows[max(reading.skip - sheet.line + 1, 0) :]
+    before = max(reading.skip + 1, sheet.line)
     width = max(map(len, rows), default=0)
     texts = [["" if cell is None else str(cell).strip() for cell in row] for row in rows]
     if not any(map(any, texts)):
         raise TableError(f"{shown} is empty: expected a row of column names, then rows")
-    lines = [place + 1 + reading.skip for place in range(len(rows))]
+    lines = [before + place for place in range(len(rows))]
     names_row = reading.names_row(texts, lines, shown)
     layout = find_layout(texts, width, names_row, shown, totals=reading.footer is None)
     end, note = reading.footer or 0, ""
@@ -233,11 +246,8 @@ def _read_sheet(body: bytes, shown: str, reading: Reading) -> Frame:
         return f"in row {lines[places[row]]} of the sheet"
 
     frame = _parse_typed_columns(shown, layout.names, columns.__getitem__, reading, where)
-    remarks = [*([remark] if remark else []), *layout.remarks(lines), *([note] if note else [])]
-    notes = dict(frame.notes)
-    if remarks:
-        add_note(notes, shown, "; ".join(remarks))
-    return dataclasses.replace(frame, notes=notes)
+    remarks = [*sheet.notes, *layout.remarks(lines), *([note] if note else [])]
+    return _with_notes(frame, [(shown, "; ".join(remarks))])
 
 
 def _dates_of(cells: list[Any]) -> NDArray[Any]:

@@ -78,7 +78,7 @@ def _find_table(content: Any, shown: str, reading: Reading) -> tuple[Any, str]:
             return content, ""
         if "data" in tables:
             return content["data"], ""
-    table, note = choose_table(tables, shown, reading)
+    table, note = choose_table(tables, shown, reading.table)
     return content[table], note
 
 

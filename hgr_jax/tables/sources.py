@@ -297,11 +297,11 @@ def _duckdb_part(file: Path, reading: Reading) -> Part:
     shown = printable(str(file))
 
     def read(kinds: Mapping[str, str], size: int) -> Iterator[Any]:
-        with open_duckdb(file, shown, reading) as (table, _):
+        with open_duckdb(file, shown, reading.table) as (table, _):
             chosen = table.project(", ".join(map(quoted, kinds)))
             yield from arrow().RecordBatchReader.from_stream(chosen)
 
-    with open_duckdb(file, shown, reading) as (table, _):
+    with open_duckdb(file, shown, reading.table) as (table, _):
         schema = arrow().RecordBatchReader.from_stream(table.limit(0)).schema
         return Part(shown, kinds_of(schema, shown), len(table), read)
 
