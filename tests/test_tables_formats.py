@@ -222,6 +222,15 @@ def test_standard_input(monkeypatch: pytest.MonkeyPatch) -> None:
     assert frame.source == "standard input"
 
 
+def test_a_closed_standard_input(monkeypatch: pytest.MonkeyPatch) -> None:
+    closed = io.StringIO()
+    closed.close()
+    for stdin in (None, closed):
+        monkeypatch.setattr(sys, "stdin", stdin)
+        with pytest.raises(TableError, match="standard input is closed"):
+            read_table("-")
+
+
 def test_latin_letters_of_windows(tmp_path: Path) -> None:
     path = write(tmp_path, "größe,stadt\n1,Köln\n2,Zürich\n".encode("cp1252"))
     frame = read_table(path)

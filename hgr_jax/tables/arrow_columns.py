@@ -6,6 +6,7 @@ are looked at one by one.
 
 from __future__ import annotations
 
+import base64
 import concurrent.futures
 import contextlib
 import dataclasses
@@ -59,11 +60,77 @@ EMPTY = ""
 """Kind of a column without any value, compatible with every other kind."""
 
 
+def plain_type(dtype: Any) -> Any:
+    """Return the Arrow type as which a scan reads a type: that of its values, whoever wrote it."""
+    pa, types = arrow(), arrow().types
+    if isinstance(dtype, pa.BaseExtensionType):
+        is_boolean = getattr(dtype, "extension_name", "") == "arrow.bool8"
+        return pa.bool_() if is_boolean else plain_type(dtype.storage_type)
+    if types.is_run_end_encoded(dtype):
+        return plain_type(dtype.value_type)
+    if types.is_decimal(dtype):
+        return pa.float64()
+    if types.is_date64(dtype):
+        return pa.timestamp("ms")
+    return pa.duration("us") if types.is_interval(dtype) else dtype
+
+
+def as_plain(table: Any) -> Any:
+    """Return an Arrow table with columns of `plain_type`."""
+    for place, field in enumerate(table.schema):
+        target = plain_type(field.type)
+        if target != field.type:
+            column = _plain_values_of(table.column(place), target)
+            table = table.set_column(place, field.name, column)
+    return table
+
+
+def _plain_values_of(column: Any, target: Any) -> Any:
+    pa, types, dtype = arrow(), arrow().types, column.type
+    chunks = column.chunks if isinstance(column, pa.ChunkedArray) else [column]
+    if isinstance(dtype, pa.BaseExtensionType):
+        column = pa.chunked_array([chunk.storage for chunk in chunks], dtype.storage_type)
+    elif types.is_run_end_encoded(dtype):
+        decoded = [arrow().compute.run_end_decode(chunk) for chunk in chunks]
+        column = pa.chunked_array(decoded, dtype.value_type)
+    elif types.is_interval(dtype):
+        values = [value.as_py() for chunk in chunks for value in chunk]
+        # A month has no length: a column with months in it has no value.
+        has_months = any(value is not None and value.months for value in values)
+        spans = [
+            None if v is None or has_months else v.days * 86_400_000_000 + v.nanoseconds // 1000
+            for v in values
+        ]
+        return pa.chunked_array([pa.array(spans, pa.int64()).cast(target)])
+    elif types.is_decimal(dtype) and dtype.bit_width < 128:
+        column = column.cast(pa.decimal128(dtype.precision, dtype.scale))
+    return column if column.type == target else column.cast(target)
+
+
+def parquet_categories(metadata: Any) -> list[str]:
+    """Return the columns of a Parquet file whose numbers were a category when it was written."""
+    stored = (metadata.metadata or {}).get(b"ARROW:schema")
+    if stored is None:
+        return []
+    schema = arrow().ipc.read_schema(arrow().py_buffer(base64.b64decode(stored)))
+    types = arrow().types
+    return [f.name for f in schema if types.is_dictionary(f.type) and kind_of(f.type) == TEXT]
+
+
+def with_categories(table: Any, names: Collection[str]) -> Any:
+    """Return an Arrow table, or a batch, with some columns as categories."""
+    for place, field in enumerate(table.schema):
+        if field.name in names and not arrow().types.is_dictionary(field.type):
+            levels = table.column(place).dictionary_encode()
+            table = table.set_column(place, field.name, levels)
+    return table
+
+
 def kind_of(dtype: Any) -> str | None:
     """Return the kind of an Arrow type, None for a type that a scan cannot use."""
-    types = arrow().types
+    types, dtype = arrow().types, plain_type(dtype)
     if types.is_dictionary(dtype):
-        return kind_of(dtype.value_type)
+        return TEXT if kind_of(dtype.value_type) else None
     if types.is_null(dtype):
         return EMPTY
     if types.is_boolean(dtype):

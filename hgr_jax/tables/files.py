@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 
 from hgr_jax._optional import require
 from hgr_jax._texts import near_matches
-from hgr_jax.tables.arrow_columns import arrow, read_texts
+from hgr_jax.tables.arrow_columns import arrow, parquet_categories, read_texts, with_categories
 from hgr_jax.tables.columns import (
     Frame,
     Parsing,
@@ -51,7 +51,7 @@ def read_arrow(body: bytes, kind: str, shown: str) -> Any:
     try:
         if kind == "Parquet":
             with reader.ParquetFile(source) as file:
-                table = file.read()
+                table = with_categories(file.read(), parquet_categories(file.metadata))
         else:
             table = reader.read_table(source)
         table.validate(full=True)  # damaged texts raise anything where they are read
@@ -216,6 +216,8 @@ def _parse_typed_columns(
             levels = ["" if level.lower() in reading.na_texts else level for level in values.levels]
             values = object_array([*levels, ""])[values.codes]
         columns[name] = values
+        if values.dtype.kind == "m":
+            note = "; ".join(filter(None, [note, "a duration in days"]))
         if note:
             add_note(notes, name, note)
     return _as_frame((shown,), columns, kinds, notes, skipped, reading)

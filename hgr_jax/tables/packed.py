@@ -120,7 +120,10 @@ def read_contents(path: Path) -> Contents:
     ``-`` is standard input.
     """
     if str(path) == "-":
-        contents = Contents(sys.stdin.buffer.read(), "", "standard input")
+        if sys.stdin is None or sys.stdin.closed:
+            raise TableError("standard input is closed: pipe a table into it, or name a file")
+        with _explaining_read_errors("standard input"):
+            contents = Contents(sys.stdin.buffer.read(), "", "standard input")
     else:
         shown = printable(str(path))
         with _explaining_read_errors(shown), path.open("rb") as file:

@@ -20,8 +20,11 @@ from hgr_jax.tables.arrow_columns import (
     TEXT,
     arrow,
     as_arrow,
+    as_plain,
     check_kind,
     kinds_of,
+    parquet_categories,
+    with_categories,
 )
 from hgr_jax.tables.columns import Frame
 from hgr_jax.tables.databases import open_duckdb, quoted
@@ -125,7 +128,8 @@ class Source:
                     for name, kind in kinds_of(batch.schema, part.name).items():
                         check_kind(name, kinds[name], kind, part.name)
                     for start in range(0, len(batch), rows):
-                        yield arrow().Table.from_batches([batch.slice(start, rows)])
+                        table = arrow().Table.from_batches([batch.slice(start, rows)])
+                        yield as_plain(table)
 
 
 @contextlib.contextmanager
@@ -202,19 +206,29 @@ def of_files(path: str | Path, reading: Reading) -> Source:
     tables = [file for file in files if file.name.lower().endswith((*DELIMITED, ".txt"))]
     for file in tables:
         check_fits("CSV", printable(str(file)), reading)
-    if tables and len(tables) < len(files):
-        raise TableError(
-            f"{shown} holds text files and others, such as {printable(str(tables[0]))}: expected"
-            " files of one kind"
-        )
-    if tables:
+    if len(tables) == len(files):
         return _text_source(shown, tables, reading)
     _refuse_reading(shown, reading)
     parts = []
     for file in files:
         with _explaining_part_errors(printable(str(file))):
-            parts.append(_typed_part(file, reading))
+            parts.append((_whole_part if file in tables else _typed_part)(file, reading))
     return Source.of(shown, parts)
+
+
+def _whole_part(file: Path, reading: Reading) -> Part:
+    """Return a text file, which is read whole, as a part beside files whose columns have types."""
+    frame = read_table(file, reading)
+    columns = {
+        name: [text or None for text in column] if frame.is_text(name) else column
+        for name, column in frame.columns.items()
+    }
+    table = arrow().table(columns)
+
+    def read(kinds: Mapping[str, str], size: int) -> Iterator[Any]:
+        yield from table.select(list(kinds)).to_batches(size)
+
+    return Part(printable(str(file)), kinds_of(table.schema), table.num_rows, read)
 
 
 def _typed_part(file: Path, reading: Reading) -> Part:
@@ -278,12 +292,15 @@ def _parquet_part(file: Path) -> Part:
     reader = require("pyarrow.parquet")
     with reader.ParquetFile(file) as opened:
         kinds = kinds_of(opened.schema_arrow, printable(str(file)))
+        categories = parquet_categories(opened.metadata)
+        kinds |= dict.fromkeys(categories, TEXT)
         rows = opened.metadata.num_rows
 
     def read(kinds: Mapping[str, str], size: int) -> Iterator[Any]:
         # Arrow would keep all of the file in memory, as read ahead, until its end.
         with reader.ParquetFile(file, pre_buffer=False) as opened:
-            yield from opened.iter_batches(size, columns=list(kinds))
+            for batch in opened.iter_batches(size, columns=list(kinds)):
+                yield with_categories(batch, categories)
 
     return Part(printable(str(file)), kinds, rows, read)
 
@@ -374,6 +391,9 @@ def _lazy_frame_source(frame: Any) -> Source:
             "batches of a LazyFrame need polars 1.34 or newer: update it, or write the frame to"
             " Parquet (sink_parquet) and pass that file."
         )
+    polars = require("polars")
+    wide = polars.selectors.by_dtype(polars.Int128)  # which Arrow does not have
+    frame = frame.with_columns(wide.cast(polars.Float64))
     schema = frame.limit(0).collect().to_arrow().schema
 
     def read(kinds: Mapping[str, str], size: int) -> Iterator[Any]:
