@@ -107,13 +107,6 @@ class Contents:
             yield path
 
 
-def check_readable(path: Path) -> None:
-    """Raise a `TableError` if a file does not exist or cannot be read."""
-    if str(path) != "-" and not path.is_fifo():  # a pipe can be read only once
-        with _explaining_read_errors(printable(str(path))), path.open("rb"):
-            pass
-
-
 def read_contents(path: Path) -> Contents:
     """Read a file, and unpack ``.gz``, ``.bz2``, ``.xz``, ``.zst``, and a ``.zip`` of one table.
 
