@@ -811,7 +811,7 @@ class _Builder:
 
     def add(self, name: str, column: Any, *, as_category: bool) -> None:
         """Parse a column, and add it or the reason why it is unusable."""
-        column, note, _ = parse_column(column)
+        column, note, _ = parse_column(column, Parsing(Hints(name=name)))
         if isinstance(column, Unusable):
             self.skipped[name] = column.reason
             return

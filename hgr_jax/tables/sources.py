@@ -237,7 +237,11 @@ def _typed_part(file: Path, reading: Reading) -> Part:
     if name.endswith(DUCKDB):
         return _duckdb_part(file, reading)
     check_fits("Feather" if name.endswith(FEATHER) else "Parquet", shown, reading)
-    return _feather_part(file) if name.endswith(FEATHER) else _parquet_part(file)
+    form = "ipc" if name.endswith(FEATHER) else "parquet"
+    if form == "parquet":  # a dataset has no word for names that are repeated
+        kinds_of(require("pyarrow.parquet").read_schema(file), shown)
+    dataset = require("pyarrow.dataset").dataset(file, format=form)
+    return _fragment_part(next(dataset.get_fragments()), dataset.schema, shown)
 
 
 def _refuse_reading(shown: str, reading: Reading) -> None:
@@ -286,28 +290,6 @@ def _is_large(file: Path, memory: int, rows_that_fit: Callable[[int], int]) -> b
 def names_several(path: Path) -> bool:
     """Return whether a path is a folder, or a pattern of several files."""
     return path.is_dir() or (glob.has_magic(str(path)) and not path.exists())
-
-
-def _parquet_part(file: Path) -> Part:
-    reader = require("pyarrow.parquet")
-    with reader.ParquetFile(file) as opened:
-        kinds = kinds_of(opened.schema_arrow, printable(str(file)))
-        categories = parquet_categories(opened.metadata)
-        kinds |= dict.fromkeys(categories, TEXT)
-        rows = opened.metadata.num_rows
-
-    def read(kinds: Mapping[str, str], size: int) -> Iterator[Any]:
-        # Arrow would keep all of the file in memory, as read ahead, until its end.
-        with reader.ParquetFile(file, pre_buffer=False) as opened:
-            for batch in opened.iter_batches(size, columns=list(kinds)):
-                yield with_categories(batch, categories)
-
-    return Part(printable(str(file)), kinds, rows, read)
-
-
-def _feather_part(file: Path) -> Part:
-    dataset = require("pyarrow.dataset").dataset(file, format="ipc")
-    return _fragment_part(next(dataset.get_fragments()), dataset.schema, printable(str(file)))
 
 
 def _duckdb_part(file: Path, reading: Reading) -> Part:
@@ -375,14 +357,26 @@ def _dataset_source(dataset: Any) -> Source:
 
 
 def _fragment_part(fragment: Any, schema: Any, name: str) -> Part:
+    is_parquet, options = hasattr(fragment, "metadata"), {}
+    categories = parquet_categories(fragment.metadata) if is_parquet else []
+    if is_parquet:  # Arrow would keep all of the file in memory, as read ahead, until its end
+        dataset = require("pyarrow.dataset")
+        scan = dataset.ParquetFragmentScanOptions(pre_buffer=False)
+        options = {"fragment_scan_options": scan}
+
     def read(kinds: Mapping[str, str], size: int) -> Iterator[Any]:
         for batch in fragment.to_batches(
-            schema=schema, columns=list(kinds), batch_size=size, batch_readahead=READ_AHEAD
+            schema=schema,
+            columns=list(kinds),
+            batch_size=size,
+            batch_readahead=READ_AHEAD,
+            **options,
         ):
             batch.validate(full=True)  # as `read_arrow` does
-            yield batch
+            yield with_categories(batch, categories)
 
-    return Part(name, kinds_of(schema, name), fragment.count_rows(), read)
+    kinds = kinds_of(schema, name) | dict.fromkeys(categories, TEXT)
+    return Part(name, kinds, fragment.count_rows(), read)
 
 
 def _lazy_frame_source(frame: Any) -> Source:
