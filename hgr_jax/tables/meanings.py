@@ -533,7 +533,9 @@ class _Column:
         ):
             notes.append(f"its numbers have different units, {_with_rows(units.units)}")
         pairs = [tally for tally in self.texts.present if FRACTION.fullmatch(tally.text)]
-        if sum(tally.rows for tally in pairs) + self.whole >= NEARLY_ALL * self.valued and pairs:
+        stroked = sum(tally.rows for tally in pairs)
+        are_seasons = all(map(_is_season, self.some))
+        if pairs and not are_seasons and stroked + self.whole >= NEARLY_ALL * self.valued:
             notes.append(
                 f"{min(pairs).text!r} may be two numbers, a mark or a fraction, and is text"
                 f" (--types {self.hints.name}=number reads fractions)"
