@@ -75,7 +75,5 @@ def answer() -> None:
         raise
     except BaseException as error:  # panics of calamine are no Exceptions
         known = isinstance(error, TableError | ImportError)
-        result = pickle.dumps(error if known else TableError(reason_of(error)))
-        if not known:
-            result = pickle.dumps(ValueError(reason_of(error)))
+        result = pickle.dumps(error if known else ValueError(reason_of(error)))
     sys.stdout.buffer.write(result)

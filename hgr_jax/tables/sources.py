@@ -337,7 +337,7 @@ def _text_source(shown: str, paths: Sequence[Path], reading: Reading) -> Source:
 
 def _reader_of(file: TextFile, names: Sequence[str]) -> Callable[..., Iterator[Any]]:
     def read(kinds: Mapping[str, str], size: int) -> Iterator[Any]:
-        for batch in file.batches(size):
+        for batch in file.batches():
             named = arrow().RecordBatch.from_arrays(batch.columns, list(names))
             yield named.select(list(kinds))
 

@@ -169,11 +169,11 @@ class TextFile:
         note = f"{said}, the first in line {next(uneven, 0)}: the rest is missing"
         return dataclasses.replace(self, notes=(*self.notes, note))
 
-    def batches(self, rows: int) -> Iterator[Any]:
+    def batches(self) -> Iterator[Any]:
         """Yield the rows as Arrow batches of texts."""
         names = ", ".join(f"c{place}" for place in range(self.dialect.width))
         with contextlib.closing(require("duckdb").connect()) as database:
-            yield from database.sql(self.query(names)).to_arrow_reader(rows)
+            yield from arrow().RecordBatchReader.from_stream(database.sql(self.query(names)))
 
     def _run(self, read: Callable[[Any, TextFile], Any]) -> tuple[Any, TextFile]:
         """Return what a function of a connection and a file returns, and the file that it took.
