@@ -82,11 +82,11 @@ class Contents:
     """The contents of a file.
 
     Attributes:
-      body: all bytes, unpacked; of a database that is to be read in its place only the first.
+      body: all bytes, unpacked; of text and databases that are read in their place the first ones.
       name: the name, whose ending may tell the format.
       shown: the name in messages.
       note: a note on what was unpacked.
-      path: place of a database.
+      path: place of a file that is not packed.
     """
 
     body: bytes
@@ -120,10 +120,12 @@ def read_contents(path: Path) -> Contents:
     else:
         shown = printable(str(path))
         with _explaining_read_errors(shown), path.open("rb") as file:
-            start = file.peek(20)  # a pipe can be read only once
+            start = file.peek(1000)[:1000]  # a pipe can be read only once
             place = path if path.is_file() else None
-            if place and _match(_FORMAT_BY_START, start) in DATABASES:
-                return Contents(start, path.name, shown, path=path)
+            found = Contents(start, path.name, shown, path=place)
+            is_packed = start.startswith((b"PK\x03\x04", *_OPENERS))
+            if place and not is_packed and format_of(found) in (*DATABASES, "CSV"):
+                return found
             contents = Contents(file.read(), path.name, shown, path=place)
     limit = unpacked_limit(contents.body)
     for _ in range(MAX_LAYERS + 1):
