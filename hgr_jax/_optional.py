@@ -8,10 +8,10 @@ from typing import Any
 # fmt: off
 EXTRAS = {
     "cli": (
-        "matplotlib", "narwhals", "pandas", "pyarrow", "python_calamine", "sklearn",
+        "duckdb", "matplotlib", "narwhals", "pandas", "pyarrow", "python_calamine", "sklearn",
         "threadpoolctl", "tqdm",
     ),
-    "data": ("duckdb", "pyreadstat"),
+    "data": ("pyreadstat",),
     "cluster": ("dask", "pyspark"),
     "torch": ("torch",),
     "causal": ("causallearn", "pgmpy", "tigramite"),

@@ -83,13 +83,12 @@ def html_table(caption: str, headers: Sequence[str], rows: Iterable[Sequence[str
 def grouped(messages: Mapping[str, str]) -> dict[str, tuple[str, ...]]:
     """Return the names that have a message, by message.
 
-    Where more than three messages differ in numbers and quotations only, they are one, with ``...``
-    for these.
+    Where more than three messages differ in numbers and quotations only, the first stands for all.
 
     Example:
       >>> from hgr_jax._texts import grouped
       >>> grouped({"a": "2 rows", "b": "31 rows", "c": "7 rows", "d": "9 rows", "e": "a date"})
-      {'... rows': ('a', 'b', 'c', 'd'), 'a date': ('e',)}
+      {'as in a, 2 rows': ('a', 'b', 'c', 'd'), 'a date': ('e',)}
     """
     patterns = {name: _VARYING.sub("...", text) for name, text in messages.items()}
     counts = collections.Counter(patterns.values())
@@ -98,9 +97,12 @@ def grouped(messages: Mapping[str, str]) -> dict[str, tuple[str, ...]]:
         for pattern, count in counts.items()
         if count > 3 and len({messages[name] for name in messages if patterns[name] == pattern}) > 1
     }
+    first: dict[str, str] = {}
     found: dict[str, list[str]] = {}
     for name, text in messages.items():
-        found.setdefault(patterns[name] if patterns[name] in varying else text, []).append(name)
+        if patterns[name] in varying:
+            text = first.setdefault(patterns[name], f"as in {name}, {text}")
+        found.setdefault(text, []).append(name)
     return {text: tuple(names) for text, names in found.items()}
 
 

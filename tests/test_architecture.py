@@ -44,7 +44,7 @@ BUDGETS = {
     "core": 6_830,
     "measures": 3_694,
     "inference": 4_415,
-    "tables": 6_650,
+    "tables": 6_260,
     "scanning": 9_020,
     "cli": 1_400,
     "fairness": 5_340,

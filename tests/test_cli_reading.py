@@ -134,7 +134,8 @@ def test_a_published_file_by_every_command(folder: Path, run: Run) -> None:
         for i in range(2 * ROWS)
     ]
     head = ["Rents of the city", "", "quarter;rent;area;lift", ";EUR;m\u00b2;"]
-    Path("t.csv").write_text("\n".join([*head, *rows, "Total;1;2;", "", "Source: city"]))
+    total = f"Total;{with_dots(rent.sum())};{f'{area.sum():.1f}'.replace('.', ',')};"
+    Path("t.csv").write_text("\n".join([*head, *rows, total, "", "Source: city"]))
     said = run("scan", "t.csv", "--permutations", "9")
     assert "6 pairs of 4 columns, 80 rows" in said
     for note in (

@@ -5,6 +5,7 @@ from __future__ import annotations
 import datetime
 import decimal
 import fractions
+from pathlib import Path
 from typing import Any
 
 import jax.numpy as jnp
@@ -12,11 +13,14 @@ import numpy as np
 import pandas as pd
 import polars as pl
 import pyarrow as pa
+import pyarrow.parquet
 import pytest
 
+import hgr_jax
 from hgr_jax.tables.columns import Columns, as_columns
+from hgr_jax.tables.files import read_table
 from hgr_jax.tables.levels import OTHER
-from hgr_jax.tables.texts import MISSING_LEVEL
+from hgr_jax.tables.meanings import MISSING_LEVEL
 
 ROWS = 20
 COUNT = list(range(ROWS))
@@ -92,7 +96,8 @@ def test_types_that_are_numbers(kind: str, library: str) -> None:
     values, expected = AS_NUMBERS[kind]
     columns = as_columns(LIBRARIES[library](values))
     assert not columns.skipped
-    assert not columns.notes
+    said = {"column": "a duration in days"} if kind == "durations" else {}
+    assert columns.notes == said
     assert columns.numbers.dtype == np.float64
     np.testing.assert_allclose(numbers(columns)["column"], with_nan(expected), rtol=1e-12)
     first = START.replace(tzinfo=datetime.UTC).timestamp()
@@ -401,3 +406,86 @@ def test_a_text_with_too_many_levels(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("hgr_jax.tables.levels.MAX_LEVELS", 15)
     columns = as_columns({"good": COUNT, "names": [f"name {i}" for i in COUNT]})
     assert columns.skipped == {"names": "text with more than 100,000 levels"}
+
+
+QUARTERS = [decimal.Decimal(i) / 4 for i in COUNT]
+OF_ARROW: dict[str, tuple[Any, str]] = {
+    "decimal128": (pa.array(QUARTERS, pa.decimal128(20, 2)), "numbers"),
+    "decimal256": (pa.array(QUARTERS, pa.decimal256(50, 2)), "numbers"),
+    "date64": (pa.array([moment.date() for moment in MOMENTS], pa.date64()), "numbers"),
+    "run ends": (
+        pa.RunEndEncodedArray.from_arrays(pa.array([5, ROWS]), pa.array([1.5, 2.0])),
+        "numbers",
+    ),
+    "bool8": (
+        pa.ExtensionArray.from_storage(pa.bool8(), pa.array([i % 2 for i in COUNT], pa.int8())),
+        "numbers",
+    ),
+    "interval": (pa.array([(0, i, 0) for i in COUNT], pa.month_day_nano_interval()), "numbers"),
+    "category of integers": (pa.array([i % 3 for i in COUNT]).dictionary_encode(), "category"),
+    "category": (pa.array([TEXT[i] for i in COUNT]).dictionary_encode(), "category"),
+    "union": (
+        pa.UnionArray.from_sparse(
+            pa.array([i % 2 for i in COUNT], pa.int8()), [pa.array(COUNT), pa.array(TEXT)]
+        ),
+        "skipped",
+    ),
+    "uuid": (
+        pa.ExtensionArray.from_storage(
+            pa.uuid(), pa.array([bytes(15) + bytes([i]) for i in COUNT], pa.binary(16))
+        ),
+        "skipped",
+    ),
+}
+
+
+@pytest.mark.parametrize("name", OF_ARROW)
+@pytest.mark.parametrize("holder", ["frame", "stream", "batches", "parquet", "polars", "lazy"])
+def test_a_type_means_the_same_whoever_brings_it(name: str, holder: str, tmp_path: Path) -> None:
+    column, kind = OF_ARROW[name]
+    table: Any = pa.table({"a": np.arange(ROWS) ** 2.0, "b": column})
+    try:
+        if holder == "parquet":
+            pyarrow.parquet.write_table(table, tmp_path / "t.parquet")
+            table = tmp_path / "t.parquet"
+        elif holder in ("polars", "lazy"):
+            if name in ("decimal256", "union", "interval", "run ends", "category of integers"):
+                pytest.skip("polars has no such type")
+            table = pl.from_arrow(table)
+            table = table.lazy() if holder == "lazy" else table
+        elif holder == "stream":
+            table = table.to_reader()
+        elif holder == "batches":
+            table = iter(table.to_batches())
+    except pa.ArrowNotImplementedError:
+        pytest.skip("Parquet has no such type")
+    found = hgr_jax.scan(table, h=2, k=2, test=None)
+    assert ("b" in found.used) == (kind != "skipped")
+    if kind == "skipped":
+        assert "neither" in found.skipped["b"]
+    else:
+        assert (found.category("b") is not None) == (kind == "category")
+
+
+def ordered(kind: str, tmp_path: Path) -> Any:
+    levels, order = [["mid", "low", "high"][i % 3] for i in COUNT], ["low", "mid", "high"]
+    frame = pd.DataFrame({"c": pd.Categorical(levels, categories=order, ordered=True)})
+    if kind == "parquet":
+        frame.to_parquet(tmp_path / "t.parquet")
+        return read_table(tmp_path / "t.parquet")
+    if kind == "Stata":
+        pytest.importorskip("pyreadstat")
+        frame.to_stata(tmp_path / "t.dta")
+        return read_table(tmp_path / "t.dta")
+    if kind == "polars":
+        return pl.DataFrame({"c": pl.Series(levels, dtype=pl.Enum(order))})
+    return pa.Table.from_pandas(frame) if kind == "pyarrow" else frame
+
+
+@pytest.mark.parametrize("kind", ["pandas", "pyarrow", "parquet", "polars", "Stata"])
+def test_ordered_categories_keep_their_order(kind: str, tmp_path: Path) -> None:
+    columns = as_columns(ordered(kind, tmp_path))
+    values = numbers(columns)["c"]
+    assert np.argsort(values[:3]).tolist() == [1, 0, 2]
+    assert np.diff(sorted(values[:3])).tolist() == [1, 1]
+    assert columns.notes["c"].endswith(("1 low, 2 mid, 3 high", "0 low, 1 mid, 2 high"))

@@ -1,4 +1,4 @@
-"""CSV files read block by block: every name, kind, value, note and error as of the whole file."""
+"""CSV files read in batches: every name, kind, value, note and error as of the whole file."""
 
 from __future__ import annotations
 
@@ -10,7 +10,6 @@ import numpy as np
 import pytest
 
 import hgr_jax
-from hgr_jax.tables import delimited
 from hgr_jax.tables.faults import TableError
 from hgr_jax.tables.files import read_table
 from hgr_jax.tables.reading import Reading
@@ -63,46 +62,39 @@ def write(path: Path, name: str, **how: str) -> None:
     path.write_text("\n".join([head, *rows, ""]), **how)
 
 
-def same_scan(path: Path, block: int, monkeypatch: pytest.MonkeyPatch, **options: Any) -> None:
+def same_scan(path: Path, **options: Any) -> None:
     whole = hgr_jax.scan(path, h=3, k=3, **options)
-    with monkeypatch.context() as patch:
-        patch.setattr(delimited, "CSV_BLOCK", block)
-        found = hgr_jax.scan(of_files(path, Reading()), h=3, k=3, **options)  # type: ignore
+    found = hgr_jax.scan(of_files(path, Reading()), h=3, k=3, **options)  # type: ignore
     same_meaning(found, whole)
 
 
 @pytest.mark.parametrize("name", COLUMNS)
-@pytest.mark.parametrize("block", [200, 2**23])
-def test_blocks_change_nothing(
-    name: str, block: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_batches_change_nothing(name: str, tmp_path: Path) -> None:
     write(tmp_path / "t.csv", name)
-    same_scan(tmp_path / "t.csv", block, monkeypatch, test=None)
+    same_scan(tmp_path / "t.csv", test=None)
 
 
 @pytest.mark.parametrize("encoding", ["utf-8-sig", "utf-16", "utf-16-le", "latin-1"])
-def test_encodings(encoding: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_encodings(encoding: str, tmp_path: Path) -> None:
     write(tmp_path / "t.csv", "accents", encoding=encoding)
-    same_scan(tmp_path / "t.csv", 199, monkeypatch, test=None)
+    same_scan(tmp_path / "t.csv", test=None)
 
 
 @pytest.mark.parametrize(
     ("head", "ending"),
     [("x,y,y,\n", "\n"), ("0,1,2,3\n", "\n"), ("", "\n"), ("\n\nx,2,z,1.5\n", "\r\n"), ("", "\r")],
 )
-def test_first_lines(
-    head: str, ending: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_first_lines(head: str, ending: str, tmp_path: Path) -> None:
     rows = [f"{x},{i % 5},{i % 3},{i * i % 11}" for i, x in enumerate(NUMBERS)]
     body = head + "\n".join([*rows, "  ", ""])
     (tmp_path / "t.csv").write_bytes(body.replace("\n", ending).encode())
-    same_scan(tmp_path / "t.csv", 333, monkeypatch, test=None)
+    same_scan(tmp_path / "t.csv", test=None)
 
 
-def test_packed_files(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_packed_files(tmp_path: Path) -> None:
     write(tmp_path / "t.csv", "money")
     (tmp_path / "t.csv.gz").write_bytes(gzip.compress((tmp_path / "t.csv").read_bytes()))
-    same_scan(tmp_path / "t.csv.gz", 333, monkeypatch)
+    same_scan(tmp_path / "t.csv.gz")
 
 
 @pytest.mark.parametrize(
@@ -119,43 +111,33 @@ def test_packed_files(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
         "",
     ],
 )
-@pytest.mark.parametrize("block", [64, 2**23])
-def test_faults_are_those_of_the_whole(
-    body: str, block: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_faults_are_those_of_the_whole(body: str, tmp_path: Path) -> None:
     (tmp_path / "t.csv").write_text(body)
     with pytest.raises(TableError) as whole:
         hgr_jax.scan(tmp_path / "t.csv")
-    monkeypatch.setattr(delimited, "CSV_BLOCK", block)
-    with pytest.raises(TableError) as of_blocks:
+    with pytest.raises(TableError) as of_batches:
         of_files(tmp_path / "t.csv", Reading())
-    assert str(of_blocks.value) == str(whole.value)
+    assert str(of_batches.value) == str(whole.value)
 
 
-@pytest.mark.parametrize("block", [64, 2**23])
-def test_rows_that_are_too_short(
-    block: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_rows_that_are_too_short(tmp_path: Path) -> None:
     rows = [f"{i},{i * i % 7},{i % 3}" for i in range(ROWS)]
     rows[50] = "50,1"
     (tmp_path / "t.csv").write_text("\n".join(["x,y,z", *rows, ""]))
-    same_scan(tmp_path / "t.csv", block, monkeypatch)
+    same_scan(tmp_path / "t.csv")
     frame = read_table(tmp_path / "t.csv")
     assert np.flatnonzero(frame.missing("z")).tolist() == [50]
     assert "1 row is shorter than the table, the first in line 52" in frame.notes[frame.source]
 
 
-def test_a_row_that_does_not_end(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(delimited, "CSV_BLOCK", 64)
-    monkeypatch.setattr(delimited, "MAX_ROW_BYTES", 256)
-    (tmp_path / "t.csv").write_text("x,y\n" + "1,2\n" * 50 + '3,"4\n' + "1,2\n" * 500)
+def test_quotes_late_in_a_file(tmp_path: Path) -> None:
+    path = tmp_path / "t.csv"
+    path.write_text("x,y\n" + "1,2\n" * 50 + '3,"4\n' + "1,2\n" * 500)
     with pytest.raises(TableError, match="line 52: a quote is opened here and never closed"):
-        of_files(tmp_path / "t.csv", Reading())
-    (tmp_path / "t.csv").write_text("x,y\n" + "1,2\n" * 50 + '3,5" pipe\n' + "1,2\n" * 500)
-    assert of_files(tmp_path / "t.csv", Reading()).rows == 551
-    (tmp_path / "t.csv").write_bytes(("x,y\r" + '3,5" pipe\r' + "1,2\r" * 500).encode())
-    blocks = [body for body, _, _ in delimited.read_blocks(str(tmp_path / "t.csv"), "t", "utf-8")]
-    assert max(map(len, blocks)) < 512
+        of_files(path, Reading())
+    for body in ('3,5" pipe', '"3" and,5', '3,"a\nb"'):
+        path.write_text("x,y\n" + "1,2\n" * 50 + f"{body}\n" + "1,2\n" * 500)
+        assert of_files(path, Reading()).rows == read_table(path).rows == 551
 
 
 def test_options_of_reading(tmp_path: Path) -> None:

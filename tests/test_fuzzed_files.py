@@ -19,6 +19,7 @@ import pandas as pd
 import pytest
 from tables_support import ods, ods_row, write, zipped
 
+from hgr_jax.tables import isolated
 from hgr_jax.tables.columns import Frame
 from hgr_jax.tables.faults import TableError
 from hgr_jax.tables.files import read_table
@@ -122,6 +123,12 @@ def doubled(body: bytes, chance: random.Random) -> bytes:
 def with_zeros(body: bytes, chance: random.Random) -> bytes:
     start = chance.randrange(len(body))
     return body[:start] + bytes(chance.choice((1, 100))) + body[start:]
+
+
+@pytest.fixture(autouse=True)
+def impatient(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A damaged file may keep its library for ever."""
+    monkeypatch.setattr(isolated, "TIME_LIMIT", 4)
 
 
 MUTATIONS = (truncated, flipped, cut, doubled, with_zeros)

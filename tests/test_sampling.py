@@ -140,6 +140,19 @@ class TestSample:
         count = int(table["late"].isna().sum())
         assert f"late is missing in {count:,} of 60,000 rows" in " ".join(little.remarks)
 
+    def test_counts_odd_texts_of_all_rows(self, tmp_path: Path) -> None:
+        """Texts among numbers are missing values, also in the rows that were not drawn."""
+        rng = np.random.default_rng(8)
+        odd = rng.random(ROWS) < 0.05
+        numbers = rng.normal(size=ROWS).round(4)
+        cells = ["refused" if gap else f"{x}" for gap, x in zip(odd, numbers, strict=True)]
+        table = pd.DataFrame({"a": cells, "b": numbers, "c": rng.normal(size=ROWS)})
+        table.to_csv(tmp_path / "t.csv", index=False)
+        found = hgr_jax.scan(tmp_path / "t.csv", execution=LITTLE, test=None)
+        found.report(tmp_path / "page.html")
+        page = (tmp_path / "page.html").read_text(encoding="utf-8")
+        assert f'"missing":{int(odd.sum())}' in page
+
     def test_takes_all_options(self, table: pd.DataFrame, folder: Path) -> None:
         """Arrays have a value for each row of the table; columns are named as ever."""
         drawn = hgr_jax.scan(folder, execution=LITTLE, test=None).values("square")

@@ -134,8 +134,9 @@ def test_files_of_other_columns(parts: Path, name: str) -> None:
     with pytest.raises(ValueError, match=rf"p0.parquet has no column 'more', which .*{name} has"):
         scan(parts)
     write(table.assign(few=table["few"].isna()))
-    with pytest.raises(ValueError, match=rf"{name}: column 'few' holds true and false, and numb"):
-        scan(parts)
+    if name.endswith("parquet"):  # in a text file they are 0 and 1
+        with pytest.raises(ValueError, match=rf"{name}: column 'few' holds true and false, and n"):
+            scan(parts)
     write(table.assign(few=np.nan, far=table["far"].round()))  # no value is no kind
     assert scan(parts, test=None).settings["rows"] == 900
 
@@ -154,7 +155,7 @@ def test_files_that_break_off(parts: Path) -> None:
 
 def test_utf_16_that_breaks_off(tmp_path: Path) -> None:
     (tmp_path / "t.csv").write_bytes("x,y\n1,2\n3,4\n".encode("utf-16")[:-1])
-    with pytest.raises(ValueError, match=r"t.csv breaks off, or holds text that is not UTF-16"):
+    with pytest.raises(ValueError, match=r"t.csv breaks off or is damaged: it begins as UTF-16"):
         scan(tmp_path)
 
 

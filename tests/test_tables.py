@@ -16,8 +16,8 @@ from tables_support import write
 from hgr_jax.tables.faults import TableError, printable
 from hgr_jax.tables.files import read_table
 from hgr_jax.tables.levels import encode_texts
+from hgr_jax.tables.meanings import MISSING
 from hgr_jax.tables.reading import Reading
-from hgr_jax.tables.texts import MISSING
 
 
 def read_columns(path: Path, names: list[str]) -> list[np.ndarray]:

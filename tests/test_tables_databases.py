@@ -15,6 +15,7 @@ import pandas as pd
 import pytest
 from tables_support import write
 
+from hgr_jax.tables import isolated
 from hgr_jax.tables.faults import TableError
 from hgr_jax.tables.files import read_table
 from hgr_jax.tables.reading import Reading
@@ -160,8 +161,8 @@ def test_large_databases_and_feather_files_are_read_in_batches(duck: Path) -> No
 def test_without_the_libraries(tmp_path: Path, duck: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "duckdb", None)
     monkeypatch.setitem(sys.modules, "pyreadstat", None)
-    for path in (duck, write(tmp_path, b"$FL2@(#)", "t.sav")):
-        with pytest.raises(ImportError, match=r"pip install 'hgr_jax\[data\]'"):
+    for path, extra in ((duck, "cli"), (write(tmp_path, b"$FL2@(#)", "t.sav"), "data")):
+        with pytest.raises(ImportError, match=rf"pip install 'hgr_jax\[{extra}\]'"):
             read_table(path)
 
 
@@ -197,4 +198,74 @@ def test_files_of_statistics_programs(tmp_path: Path, ending: str) -> None:
         np.testing.assert_array_equal(frame.column("ANSWER"), columns["ANSWER"])
     path.write_bytes(path.read_bytes()[:300])
     with pytest.raises(TableError, match=rf"t\.{ending} (cannot be read as|holds no records)"):
+        read_table(path)
+
+
+def test_times_and_periods_of_statistics_programs(tmp_path: Path) -> None:
+    """Raw numbers are read by their formats, also where these are no dates of a day."""
+    pyreadstat = pytest.importorskip("pyreadstat")
+    hours = np.arange(60.0)
+    for form in ("TIME8", "DTIME12"):
+        pyreadstat.write_sav(
+            pd.DataFrame({"stay": 3600 * hours}),
+            str(tmp_path / "t.sav"),
+            variable_format={"stay": form},
+        )
+        frame = read_table(tmp_path / "t.sav")
+        np.testing.assert_array_equal(frame.column("stay"), hours)
+        assert frame.notes["stay"] == "hours"
+    table = pd.DataFrame({"T": 3600 * hours, "D": 20_000 + hours})
+    forms = {"T": "TIME8", "D": "DATE9"}
+    pyreadstat.write_xport(table, str(tmp_path / "t.xpt"), variable_format=forms)
+    frame = read_table(tmp_path / "t.xpt")
+    np.testing.assert_array_equal(frame.column("T"), hours)
+    assert str(frame.column("D")[1])[:10] == "2014-10-05"
+    periods = {"m": 600, "q": 200, "w": 3000, "y": 2000, "h": 100, "c": 0}
+    columns = {name: first + hours for name, first in periods.items()} | {"c": 3.6e6 * hours}
+    forms = {name: f"%t{name}" for name in periods} | {"c": "%tcHH:MM:SS"}
+    pyreadstat.write_dta(pd.DataFrame(columns), str(tmp_path / "t.dta"), variable_format=forms)
+    frame = read_table(tmp_path / "t.dta")
+    firsts = {name: str(frame.column(name)[1])[:10] for name in "mqwyh"}
+    assert firsts == {
+        "m": "2010-02-01",
+        "q": "2010-04-01",
+        "w": "2017-09-17",
+        "y": "2001-01-01",
+        "h": "2010-07-01",
+    }
+    np.testing.assert_array_equal(frame.column("c"), hours)
+
+
+def test_scales_keep_their_order_and_labels_are_not_joined_in_silence(tmp_path: Path) -> None:
+    pyreadstat = pytest.importorskip("pyreadstat")
+    codes = np.arange(60.0) % 5 + 1
+    words = {1: "never", 2: "seldom", 3: "at times", 4: "often", 5: "always"}
+    table, path = pd.DataFrame({"mood": codes}), str(tmp_path / "t.sav")
+    labels = {"mood": words}
+    pyreadstat.write_sav(
+        table, path, variable_value_labels=labels, variable_measure={"mood": "ordinal"}
+    )
+    frame = read_table(path)
+    np.testing.assert_array_equal(frame.column("mood"), codes)
+    assert "in the order of its codes: 1 never, 2 seldom" in frame.notes["mood"]
+    pyreadstat.write_sav(table, path, variable_value_labels={"mood": words | {3: "never"}})
+    frame = read_table(path)
+    assert set(frame.column("mood")) == {"never", "seldom", "often", "always"}
+    assert frame.notes["mood"] == "the codes 1 and 3 have one label, 'never': one level"
+    pyreadstat.write_sav(table, path, missing_ranges={"mood": [{"lo": 4, "hi": 5}]})
+    frame = read_table(path)
+    assert np.isnan(frame.column("mood")).sum() == 24
+    assert frame.notes["mood"] == "24 user-missing values left out"
+
+
+def test_a_view_that_never_ends(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    path = tmp_path / "t.db"
+    with contextlib.closing(sqlite3.connect(path)) as database:
+        database.execute(
+            "CREATE VIEW v AS WITH RECURSIVE n(i) AS (SELECT 1 UNION ALL SELECT 1 FROM n)"
+            " SELECT count(*) AS n FROM n"
+        )
+        database.commit()
+    monkeypatch.setattr(isolated, "TIME_LIMIT", 0.5)
+    with pytest.raises(TableError, match=r"t\.db cannot be read as SQLite: it takes more than 0\."):
         read_table(path)

@@ -11,11 +11,10 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
-from hgr_jax.tables.columns import Frame, as_columns
+from hgr_jax.tables.columns import Frame
 from hgr_jax.tables.faults import TableError
 from hgr_jax.tables.files import read_table
 from hgr_jax.tables.reading import Reading
-from hgr_jax.tables.samples import with_levels
 from hgr_jax.tables.sources import of_files
 from tests.tables_support import write
 
@@ -239,12 +238,6 @@ LINES = [
     ),
     Case("two lines of names", (",weather,weather", "day,wind,swell"), weather, X_OF),
     Case(
-        "groups of names",
-        ("day,air,,sea", ",wind,gust,wind"),
-        lambda i: f"{weather(i)},{i}",
-        {"air wind": (NUMBER, X[0]), "sea wind": (NUMBER, 0)},
-    ),
-    Case(
         "comments",
         ("# station 14", "# sensor: cup, b, c", *WEATHER),
         weather,
@@ -352,17 +345,12 @@ NUMBERS = (
         for form, value in {
             "{:.2f} p": 1,
             "{:.2f}*": 1,
-            "{:.2f} (0.5)": 1,
             "~{:.2f}": 1,
             ">{:.2f}": 1,
             "<{:.2f}": 0.5,
-            "{:.2f} \u00b1 0.2": 1,
             "{:.2f} mg/l": 1,
             "{:.2f}\u00b0C": 1,
             "{:.2f} EUR": 1,
-            "USD {:.2f}": 1,
-            "{:.2f}K": 1000,
-            "${:.2f}M": 1e6,
             "{:.2f} %": 1,
             "'{:.2f}": 1,
             "{:.2f}[1]": 1,
@@ -371,7 +359,6 @@ NUMBERS = (
             "\u2013{:.2f}": -1,
             "({:.2f})": -1,
             "{:.2f}E+02": 100,
-            "{:.2f} x 10^3": 1000,
             "{:.2f} years": 1,
             "{:.2f} m\u00b2": 1,
         }.items()
@@ -405,7 +392,20 @@ NUMBERS = (
             {"x": (NUMBER, None)},
             note="the first that is not: 'refused' in line 2",
         ),
-        Case("fractions", ("k;x",), lambda i: f"{i};{i} 1/2", {"x": (NUMBER, 0.5)}),
+        Case(
+            "numbers that are scaled",
+            ("k;x",),
+            lambda i: f"{i};" + ("12.5", f"{X[i]:.1f}K", f"{X[i]:.1f} million")[i % 3],
+            {"x": (TEXT, None)},
+        ),
+        Case(
+            "fractions by type",
+            ("k;x",),
+            lambda i: f"{i};{i} 1/2",
+            {"x": (NUMBER, 0.5)},
+            options={"types": {"x": "number"}},
+            note="(a fraction)",
+        ),
     ]
     + [
         Case(
@@ -456,8 +456,6 @@ DATES = [
     for kind, first, example in (
         (DATE, "1990-01-01", lambda i: f"{1990 + i // 4}Q{i % 4 + 1}"),
         (DATE, "1990-01-01", lambda i: f"Q{i % 4 + 1} {1990 + i // 4}"),
-        (DATE, "1990-01-01", lambda i: f"{1990 + i // 2}H{i % 2 + 1}"),
-        (DATE, "2019-12-30", lambda i: f"2020-W{i + 1:02}"),
         (DATE, "2000-01-01", lambda i: f"{2000 + i // 12}-{i % 12 + 1:02}"),
         (DATE, "2000-01-01", lambda i: f"{i % 12 + 1:02}/{2000 + i // 12}"),
         (DATE, "2000-01-01", lambda i: f"{2000 + i // 12}M{i % 12 + 1:02}"),
@@ -465,14 +463,11 @@ DATES = [
         (DATE, "2010-01-01", lambda i: f"{('Jan', 'Feb', 'Mar', 'Apr')[i % 4]}-{i // 4 + 10}"),
         (DATE, "2020-03-01", lambda i: f"202003{i % 28 + 1:02}"),
         (DATE, "2021-03-01", lambda i: f"{i % 28 + 1:02}.03.21"),
-        (DATE, "2021-03-01", lambda i: f"{i % 28 + 1}. M\u00e4rz 2021"),
         (DATE, "2021-03-01", lambda i: f"Monday, {i % 28 + 1} March 2021"),
         (NUMBER, 87.452, lambda i: f"1:{27 + i % 30}.452"),
-        (NUMBER, 2378, lambda i: f"{39 + i}m 38s"),
         (NUMBER, 5430, lambda i: f"{90 + i}:30"),
         (NUMBER, 4813, lambda i: f"{i + 1}:20:13"),
         (NUMBER, 8.25, lambda i: f"{i % 12 + 8:02}.15.00"),
-        (NUMBER, 2 * 604800, lambda i: f"{i % 5 + 2} {('weeks', 'months')[i % 2]}"),
     )
 ]
 
@@ -586,7 +581,6 @@ SMALL = {
         rows_of("place,Lat,1/22/20,1/23/20,1/24/20", "a,1.5,0,2,9", "b,2.5,3,1,4", "c,3.5,8,8,1"),
         ("1/22/20", [0, 3]),
     ),
-    "marks out of ten": (rows_of("m,x", "8/10,1", "7.5/10,2", "9/10,3"), ("m", [8, 7.5])),
     "seats": (rows_of("s,x", "12A,1", "12B,2", "3A,3", "1B,4"), ("s", ["12A", "12B"])),
     "dice": (rows_of("d,x", "2d6,1", "1d4,2", "3d6,3"), ("d", ["2d6", "1d4"])),
     "sizes": (rows_of("s,x", "20x100,1", "30x105,2", "3x10,3"), ("s", ["20x100", "30x105"])),
@@ -688,9 +682,7 @@ def test_quoted_rows_of_a_large_file(tmp_path: Path) -> None:
 def test_integers_of_which_the_first_may_be_a_date(tmp_path: Path) -> None:
     rows = [f"{number};{i}" for i, number in enumerate([190010, *range(120000, 150000, 137)])]
     path = write(tmp_path, rows_of("id;x", *rows, "n.d.;5"))
-    frame, source = read_table(path), of_files(path, Reading())
-    assert frame.column("id")[:2].tolist() == [190010, 120000]
-    assert source.notes["id"] == frame.notes["id"]
+    assert read_table(path).column("id")[:2].tolist() == [190010, 120000]
 
 
 def test_words_among_numbers_are_no_few_odd_texts(tmp_path: Path) -> None:
@@ -725,19 +717,17 @@ def test_a_file_is_read_as_a_person_would(case: Case, tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("case", CASES, ids=lambda case: case.name)
-def test_a_file_is_read_alike_block_by_block(case: Case, tmp_path: Path) -> None:
+def test_a_file_is_read_alike_in_batches(case: Case, tmp_path: Path) -> None:
     path, reading = case.write(tmp_path), Reading(**case.options)
     frame, source = read_table(path, reading), of_files(path, reading)
-    said = {**frame.notes, **frame.skipped}
-    assert dict(source.notes) == said
-    found = as_columns(with_levels(pa.concat_tables(source.batches([*source.kinds], 1000))))
-    expected = as_columns(frame)
-    used = [[columns.names[i] for i in columns.number_positions] for columns in (found, expected)]
-    assert used[0] == used[1]
-    np.testing.assert_allclose(found.numbers, expected.numbers, atol=1e-6)
-    for one, other in zip(found.categories, expected.categories, strict=True):
-        assert one.levels == other.levels
-        np.testing.assert_array_equal(one.codes, other.codes)
+    table = pa.concat_tables(source.batches([*source.kinds], 7))
+    assert source.rows == table.num_rows == frame.rows
+    assert source.parse is not None
+    found = source.parse(table, np.arange(table.num_rows))
+    assert (found.notes, found.skipped) == (frame.notes, frame.skipped)
+    assert found.columns.keys() == frame.columns.keys()
+    for name, column in frame.columns.items():
+        np.testing.assert_array_equal(found.columns[name], column)
 
 
 def test_names_that_are_not_found(tmp_path: Path) -> None:

@@ -222,6 +222,15 @@ def test_standard_input(monkeypatch: pytest.MonkeyPatch) -> None:
     assert frame.source == "standard input"
 
 
+def test_a_closed_standard_input(monkeypatch: pytest.MonkeyPatch) -> None:
+    closed = io.StringIO()
+    closed.close()
+    for stdin in (None, closed):
+        monkeypatch.setattr(sys, "stdin", stdin)
+        with pytest.raises(TableError, match="standard input is closed"):
+            read_table("-")
+
+
 def test_latin_letters_of_windows(tmp_path: Path) -> None:
     path = write(tmp_path, "größe,stadt\n1,Köln\n2,Zürich\n".encode("cp1252"))
     frame = read_table(path)
@@ -247,30 +256,39 @@ def test_latin_letters_of_windows(tmp_path: Path) -> None:
         ("t.csv.zst", b"\x28\xb5\x2f\xfd and no more", "cannot be unpacked: "),
         ("t.zip", zipped({"a": b"x", "b": b"y"}), "holds 2 files, 'a', 'b'; expected one table: u"),
         ("t.zip", zipped({"a.csv": b"x", "b.csv": b"y"}), "expected one table: unpack it"),
-        ("t.zip", zipped({"word/document.xml": b""}), "is a Word document; expected CSV"),
         ("t.zip", zipped({}), "holds 0 files|is not a text file"),
         ("t.zip", zipped({"t.csv": TEXT.encode() * 9})[:200], "cannot be unpacked: "),
         ("t.zip", zipped({"t.csv": TEXT.encode() * 9}).replace(b"Rome", b"Roma"), "Bad CRC-32"),
         ("t.zip", b"PK\x03\x04 damaged", "cannot be unpacked: File is not a zip file"),
-        ("t.xls", b"\xd0\xcf\x11\xe0\xa1\xb1", r"an old Excel file \(.xls\), or one with a passw"),
-        ("t.xlsb", zipped({"xl/workbook.bin": b""}), r"a binary workbook \(.xlsb\); save it as .x"),
-        ("t.rds", gzip.compress(b"X\n\0\0\0\3\0", mtime=0), "is an R file; save the table as CSV"),
-        ("t.tar.gz", gzip.compress(b"t" * 257 + b"ustar", mtime=0), "is a tar archive; unpack it"),
-        ("t.pdf", b"%PDF-1.7", "is a PDF file; expected CSV, JSON, Parquet"),
+        ("t.xls", b"\xd0\xcf\x11\xe0\xa1\xb1", "is a file of another kind; expec"),
+        (
+            "t.rds",
+            gzip.compress(b"X\n\0\0\0\3\0", mtime=0),
+            "is a file of another kind; expec",
+        ),
+        (
+            "t.tar.gz",
+            gzip.compress(b"t" * 257 + b"ustar", mtime=0),
+            "is a file of another kind; expec",
+        ),
+        ("t.pdf", b"%PDF-1.7", "is a file of another kind; expec"),
         ("t.feather", b"ARROW1\0\0 and no more", "cannot be read as Feather: "),
         ("t.json", b'[{"x": 1},\n {"x": }]', "line 2: not JSON: Expecting value"),
         ("t.jsonl", b'{"x": 1}\n{"x": \n', "line 2: not JSON: Expecting value"),
         ("t.json", b"[" * 100_000, "its values are nested too deeply"),
-        ("t.csv", b"<!doctype html><html>", "is a page or XML; expected CSV"),
+        ("t.csv", b"<!doctype html><html>", "is a file of another kind; expec"),
         ("t.csv", b'""\n', "has a header but no rows"),
         ("t.json", b"[1, 2]", "expected records, as in "),
         ("t.json", b"[]", "holds no records"),
         ("t.json", b" ", "is empty: expected records"),
         ("t.jsonl", b"", "is empty: expected records"),
         ("t.json", b'[["x", "y"], [1, 2], [1]]', "expected 2 values in each list.*; list 3 has 1"),
-        ("t.json", b'[["x", "x"], [1, 2]]', "a first list of names that differ"),
         ("t.json", b'[["x"]]', "holds no records"),
-        ("t.json", b'{"x": [1], "y": [1, 2]}', "columns are of different lengths"),
+        (
+            "t.json",
+            b'{"x": [1], "y": [1, 2]}',
+            "cannot be read as JSON: All arrays must be of the same",
+        ),
         ("t.csv", b"\n \n", "is empty: expected a line of column names"),
     ],
 )

@@ -12,12 +12,11 @@ import polars as pl
 import pytest
 from tables_support import write_cells
 
-from hgr_jax.tables.columns import as_columns
+from hgr_jax.tables.columns import Parsing, as_columns, parse_column
 from hgr_jax.tables.faults import TableError
 from hgr_jax.tables.files import read_table
 from hgr_jax.tables.number_texts import as_number
 from hgr_jax.tables.reading import Reading
-from hgr_jax.tables.texts import infer
 
 LARGE = 2**53 + 1
 NUMBERS = [str(i + 0.5) for i in range(45)]
@@ -41,7 +40,8 @@ def test_few_odd_texts_do_not_drop_a_column_of_numbers(tmp_path: Path, odd: str)
 def test_few_that_are_not_plain_are_read_as_all_would_be(tmp_path: Path) -> None:
     cells = [*NUMBERS, "$5", "(3)", "see note", str(LARGE)]
     frame = read_table(write_cells(tmp_path, cells))
-    found = infer(np.array(cells, dtype=object), where=lambda row: f"in line {row + 2}")
+    parsing = Parsing(where=lambda row: f"in line {row + 2}")
+    found = parse_column(np.array(cells, dtype=object), parsing)
     np.testing.assert_array_equal(frame.column("x"), found.values)
     np.testing.assert_array_equal(found.values[-4:], [5, -3, np.nan, LARGE - 1])
     assert frame.notes["x"] == found.note

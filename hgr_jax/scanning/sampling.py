@@ -23,7 +23,7 @@ from hgr_jax.tables.clusters import Cluster, as_cluster
 from hgr_jax.tables.columns import Drawn, Frame, as_frame, count_missing_values, from_frame
 from hgr_jax.tables.faults import TableError
 from hgr_jax.tables.reading import Reading
-from hgr_jax.tables.samples import RowSample, drawn_positions, with_levels
+from hgr_jax.tables.samples import BATCH_ROWS, RowSample, drawn_positions, missing_of_all
 from hgr_jax.tables.sources import Part, Source, as_source
 
 VALUE = 107
@@ -34,9 +34,6 @@ BARE_VALUE = 8
 
 FEW_ROWS, FEWEST_ROWS = 2**16, 1000
 """Numbers of rows that are taken where their values fit bare, and in any case."""
-
-BATCH_ROWS = 2**16
-"""Largest number of rows that are read at a time."""
 
 
 @dataclasses.dataclass(frozen=True)
@@ -81,7 +78,7 @@ def take_rows(
     if cluster is not None:
         taken = _of_cluster(cluster, request)
     elif source is not None:
-        if reading is not None:
+        if reading is not None and source.parse is None:
             source = source.select(reading.chosen(source.name, source.order))
         taken = _of_source(source, request)
     else:
@@ -143,11 +140,14 @@ def _taken(source: Source, sample: RowSample) -> TakenRows:
     table, positions = sample.result(source.kinds)
     if table is None:
         raise TableError(f"{source.name} has no rows")
-    if source.is_parsed:
-        table = with_levels(table)
-    drawn = None
+    frame = None if source.parse is None else source.parse(table, positions)
+    drawn, missing = None, sample.missing
     if len(positions) < sample.rows:
-        drawn = Drawn(positions, sample.rows, sample.missing)
+        if frame is not None:
+            missing = missing_of_all(source.batches, table, frame, missing)
+        drawn = Drawn(positions, sample.rows, missing)
+    if frame is not None:
+        return TakenRows(frame, drawn=drawn)
     return TakenRows(table, source.order, source.notes, drawn)
 
 

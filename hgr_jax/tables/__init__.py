@@ -6,23 +6,22 @@ From top to bottom:
 * `samples`: a uniform sample of the rows of a table that is read once;
 * `clusters`: the partitions of Dask and Spark tables;
 * `sources`: files, datasets, queries and batches that are read part by part;
-* `csv_files`: text files that are read block by block;
 * `files`: files that are read whole;
 * `workbooks`: the rows of a sheet;
 * `json_files`: records, columns and lists of JSON;
 * `databases`: tables of SQLite and DuckDB;
+* `isolated`: a process for libraries that may not return;
 * `statistics_files`: files of SPSS, Stata and SAS;
 * `packed`: the bytes of a file, unpacked, and its format;
 * `arrow_columns`: Arrow columns: their kinds, and what their texts mean;
-* `delimited`: the cells of text files;
+* `text_files`: the cells of text files, by DuckDB;
 * `dialects`: how a text file separates values;
 * `layouts`: the names and the rows among the lines of a file or sheet;
 * `frames`: data frames that are made of columns and of matrices;
 * `columns`: columns of any kind; a table as a scan reads it;
 * `levels`: categories, the only encoder of them, and why a column is left out;
 * `reading`: every option of readers;
-* `texts`: what a column of texts means, decided from all of them;
-* `kinds`: kinds of texts, and how a column is written;
+* `meanings`: kinds of texts, and what the columns of a table mean, decided from all of them;
 * `number_texts`: numbers as people write them;
 * `date_texts`: dates, times of day and durations as people write them;
 * `faults`: the error of files and columns that cannot be used.

@@ -8,8 +8,7 @@ from collections.abc import Iterable, Iterator
 from typing import Any, Protocol
 
 from hgr_jax._optional import require
-from hgr_jax.tables.arrow_columns import as_arrow
-from hgr_jax.tables.delimited import arrow
+from hgr_jax.tables.arrow_columns import arrow, as_arrow
 
 SPARK_SCHEMA = "part int, result binary"
 

@@ -22,6 +22,7 @@ from numpy.typing import NDArray
 from hgr_jax._checks import check_count, check_indexes, without_mask
 from hgr_jax._optional import require
 from hgr_jax._texts import first_names, grouped
+from hgr_jax.tables.arrow_columns import as_plain
 from hgr_jax.tables.faults import TableError, check_names
 from hgr_jax.tables.levels import (
     MAX_ROUNDING_STEPS,
@@ -36,7 +37,16 @@ from hgr_jax.tables.levels import (
     pool_rare_levels,
     rounding_reason,
 )
-from hgr_jax.tables.texts import MISSING, Hints, Tally, infer, is_missing, lost_digits_note
+from hgr_jax.tables.meanings import (
+    MISSING,
+    Hints,
+    Tally,
+    Texts,
+    decide_meanings,
+    is_missing,
+    join_tally,
+    lost_digits_note,
+)
 
 
 @dataclasses.dataclass(frozen=True)
@@ -217,6 +227,8 @@ def parse_column(column: Any, parsing: Parsing | None = None) -> ParsedColumn:
     `infer` parses texts.  Texts that all are plain numbers become levels: someone must have turned
     the numbers into texts.
     """
+    if isinstance(column, ParsedColumn):
+        return column
     if isinstance(column, Unusable | Category):
         return ParsedColumn(column)
     array = np.asarray(column)
@@ -260,7 +272,8 @@ def read_variable(name: str, value: Any) -> Any:
         return value
     if str(getattr(value, "dtype", "")) == "category":  # of pandas, of any values
         missing = np.array([is_null(level) for level in host])
-        return encode_texts(host[~missing], missing)
+        ordered = _as_ordered(encode_texts(host[~missing], missing), _order_of(value))
+        return ordered.values
     if str(getattr(value, "dtype", "")).startswith(("period", "interval")):
         host = value = np.asarray(_plain_values(value))
     if host.dtype.kind not in "OUSTmM":
@@ -321,29 +334,25 @@ def _parse_texts(present: list[Any], missing: NDArray[np.bool_], parsing: Parsin
     """Parse the present values of a column: texts, and perhaps numbers."""
     position: dict[Any, int] = {}
     codes = np.array([position.setdefault(value, len(position)) for value in present], np.intp)
+    rows, sizes = np.flatnonzero(~missing), np.bincount(codes, minlength=len(position)).tolist()
+    first = rows[np.unique(codes, return_index=True)[1]].tolist() if len(rows) else []
     trimmed = [str(value).strip() for value in position]
-    clean = ["" if is_missing(text, parsing.missing) else text for text in trimmed]
-    texts = np.full(len(missing), "", object)
-    texts[~missing] = object_array(clean)[codes]
-    sizes = np.bincount(codes, minlength=len(trimmed)).tolist()
-    words: dict[str, Tally] = {}
-    for place, (text, kept, rows) in enumerate(zip(trimmed, clean, sizes, strict=True)):
-        if text and not kept:
-            words[text] = words.get(text, Tally()) + Tally(rows, (place, text))
+    kept: dict[bool, dict[str, Tally]] = {True: {}, False: {}}
+    for tally in map(Tally, first, trimmed, sizes):
+        if tally.text:
+            join_tally(kept[is_missing(tally.text, parsing.missing)], tally.text, tally)
     typed = not parsing.numbers_in_text and all(isinstance(value, str) for value in position)
-    inferred = infer(
-        texts,
-        hints=parsing.hints,
-        where=parsing.where,
-        missing=words,
-        typed=typed,
-    )
-    if inferred.skip:
-        return ParsedColumn(Unusable(inferred.skip))
-    values = inferred.values
-    if not holds_texts(values):
-        return ParsedColumn(values, inferred.note, inferred.kind)
-    return ParsedColumn(encode_texts(values[values != ""], values == ""), inferred.note)
+    texts = Texts(len(missing), [*kept[False].values()], [*kept[True].values()])
+    meaning = decide_meanings({"": texts}, {"": parsing.hints}, parsing.where, typed=typed)[""]
+    if meaning.skip:
+        return ParsedColumn(Unusable(meaning.skip))
+    levels = ["" if is_missing(text, parsing.missing) else text for text in trimmed]
+    all_codes = np.full(len(missing), -1)
+    all_codes[rows] = codes
+    values = meaning.parse([*levels, ""] if missing.any() else levels)[all_codes]
+    if not meaning.is_text:
+        return ParsedColumn(values, meaning.note, meaning.kind.word)
+    return ParsedColumn(encode_texts(values[values != ""], values == ""), meaning.note)
 
 
 def holds_texts(column: NDArray[Any]) -> bool:
@@ -401,6 +410,8 @@ def as_frame(table: Any) -> tuple[Any, Any]:
     if dependencies.is_pyarrow_table(table) and len(set(table.column_names)) < table.num_columns:
         renamed = table.rename_columns([str(i) for i in range(table.num_columns)])
         return narwhals.from_native(renamed), list(table.column_names)
+    if dependencies.is_pyarrow_table(table):
+        table = as_plain(table)
     try:
         frame = narwhals.from_native(table, eager_only=True)
     except TypeError as error:
@@ -414,9 +425,18 @@ def as_frame(table: Any) -> tuple[Any, Any]:
 
 
 def from_frame(frame: Any, position: int) -> Any:
-    """Convert a column of a data frame to a NumPy array, a `Category` or an `Unusable`."""
+    """Convert a column of a data frame to what `parse_column` takes."""
     narwhals = require("narwhals.stable.v2")
-    series = frame[:, position]
+    try:
+        return _from_series(narwhals, frame[:, position])
+    except Exception:  # types that narwhals, or the library of the frame, does not know
+        native = frame.to_native()
+        types = getattr(getattr(native, "schema", None), "types", None)
+        shown = types[position] if types else "that cannot be read"
+        return Unusable(f"values of type {shown}, neither numbers nor text")
+
+
+def _from_series(narwhals: Any, series: Any) -> Any:
     dtype = series.dtype
     if series.is_null().all():
         return np.full(len(series), np.nan)
@@ -435,7 +455,8 @@ def from_frame(frame: Any, position: int) -> Any:
         missing = np.asarray(series.is_null().to_numpy())
         texts = series.cast(narwhals.String).to_list()  # pandas 2 has "nan" for missing ones
         present = [text for text, absent in zip(texts, missing, strict=True) if not absent]
-        return encode_texts(present, missing)
+        category = encode_texts(present, missing)
+        return _as_ordered(category, _order_of(series.to_native()))
     if dtype == narwhals.String:
         return np.array(series.to_list(), dtype=object)
     if dtype == narwhals.Object or dtype == narwhals.Time:
@@ -446,6 +467,33 @@ def from_frame(frame: Any, position: int) -> Any:
         return plain
     shown = getattr(native, "dtype", dtype) if dtype == narwhals.Unknown else dtype
     return Unusable(f"values of type {shown}, neither numbers nor text")
+
+
+def _order_of(series: Any) -> list[str] | None:
+    """Return the levels of an ordered category of any library in their order, None for others."""
+    levels: Any = None
+    if hasattr(series, "cat") and getattr(series.cat, "ordered", False):  # of pandas
+        levels = series.cat.categories
+    elif type(getattr(series, "dtype", None)).__name__ == "Enum":  # of polars
+        levels = series.dtype.categories
+    elif getattr(getattr(series, "type", None), "ordered", False):  # of pyarrow
+        chunks = series.unify_dictionaries().chunks
+        levels = chunks[0].dictionary.to_pylist() if chunks else None
+    return None if levels is None else [str(level) for level in levels]
+
+
+def _as_ordered(category: Category, order: Sequence[str] | None) -> ParsedColumn:
+    """Make a category of three ordered levels or more numbers, with a note of its levels.
+
+    A category of two levels has the same functions in any order.
+    """
+    if order is None or len(category.levels) < 3 or not {*category.levels} <= {*order}:
+        return ParsedColumn(category)
+    present = [level for level in order if level in category.levels]
+    numbers = np.array([present.index(level) + 1.0 for level in category.levels] + [np.nan])
+    shown = [f"{place} {level}" for place, level in enumerate(present, 1)]
+    listed = ", ".join(shown[:8]) + (", ..." if len(shown) > 8 else "")
+    return ParsedColumn(numbers[category.codes], f"levels in their order: {listed}")
 
 
 def _plain_values(series: Any) -> NDArray[Any] | None:
@@ -490,6 +538,8 @@ def holds_booleans(column: NDArray[Any]) -> bool:
 
 def count_missing_values(column: Any) -> int:
     """Count the missing and the infinite values of a column of a table in memory."""
+    if isinstance(column, ParsedColumn):
+        column = column.values
     if isinstance(column, Unusable):
         return 0
     if isinstance(column, Category):
@@ -764,7 +814,7 @@ class _Builder:
 
     def add(self, name: str, column: Any, *, as_category: bool) -> None:
         """Parse a column, and add it or the reason why it is unusable."""
-        column, note, _ = parse_column(column)
+        column, note, _ = parse_column(column, Parsing(Hints(name=name)))
         if isinstance(column, Unusable):
             self.skipped[name] = column.reason
             return
@@ -781,6 +831,8 @@ class _Builder:
             if column.dtype.kind == "M" and not np.isnat(column).all():
                 first = column[~np.isnat(column)].min()
                 self.dates[name] = float(first.astype("M8[s]").astype(np.int64))
+            if column.dtype.kind == "m":
+                add_note(self.notes, name, "a duration in days")
             column = as_numbers_in_days(column)
             few_integers = not no_integers and 0 < self.integers_up_to >= count_integers(column)
             if not (as_category or few_integers):

@@ -1,4 +1,4 @@
-"""Read a table of a database: SQLite by the standard library, DuckDB as Arrow.
+"""Read a table of a database: SQLite by the standard library, DuckDB as Arrow, each by a process.
 
 Databases are opened to be read only, in their place unless packed, and reach no other file.
 """
@@ -14,54 +14,48 @@ from typing import Any
 from hgr_jax._optional import require
 from hgr_jax._texts import near_matches
 from hgr_jax.tables.faults import TableError, listed, printable, unreadable
-from hgr_jax.tables.levels import Unusable, object_array
-from hgr_jax.tables.packed import Contents
-from hgr_jax.tables.reading import Reading
+from hgr_jax.tables.isolated import call_isolated
 
 
-def read_sqlite(
-    contents: Contents, reading: Reading
-) -> tuple[list[str], list[Any], list[tuple[str, str]]]:
-    """Read a table or view of an SQLite database: names, columns of objects, notes."""
-    shown = contents.shown
+def read_sqlite(path: Path, shown: str, wanted: str | None) -> tuple[list[str], list[Any], str]:
+    """Read a table or view of an SQLite database: names, tuples of values, and a note."""
+    found = call_isolated(_sqlite_columns, path, shown, wanted, shown=shown, kind="SQLite")
+    assert isinstance(found, tuple)
+    return found
+
+
+def _sqlite_columns(path: Path, shown: str, wanted: str | None) -> tuple[list[str], list[Any], str]:
     try:
-        with contextlib.closing(_open_sqlite(contents)) as database:
+        uri = f"{path.absolute().as_uri()}?mode=ro"
+        with contextlib.closing(sqlite3.connect(uri, uri=True)) as database:
             database.text_factory = lambda text: text.decode(errors="replace")
             rows = database.execute(
                 "SELECT name FROM sqlite_master WHERE type IN ('table', 'view')"
                 " AND name NOT LIKE 'sqlite_%' ORDER BY rowid"
             )
-            table, note = choose_table([name for (name,) in rows], shown, reading)
+            table, note = choose_table([name for (name,) in rows], shown, wanted)
             cursor = database.execute(f"SELECT * FROM {quoted(table)}")
             names = [str(entry[0]) for entry in cursor.description]
-            columns = [*zip(*cursor, strict=True)] or [()] * len(names)
+            return names, [*zip(*cursor, strict=True)] or [()] * len(names), note
     except (sqlite3.Error, OverflowError, UnicodeDecodeError) as error:
         raise unreadable(shown, "SQLite", error) from None
-    return names, [_sqlite_column(column) for column in columns], [(shown, note)]
 
 
-def _open_sqlite(contents: Contents) -> sqlite3.Connection:
-    if contents.path is not None:
-        return sqlite3.connect(f"{contents.path.absolute().as_uri()}?mode=ro", uri=True)
-    database = sqlite3.connect(":memory:")
-    database.deserialize(contents.body)
-    return database
-
-
-def _sqlite_column(values: Sequence[Any]) -> Any:
-    if bytes in set(map(type, values)):
-        return Unusable("binary data (BLOB), neither numbers nor text")
-    return object_array(values)
-
-
-def read_duckdb(contents: Contents, reading: Reading) -> tuple[Any, str]:
+def read_duckdb(path: Path, shown: str, wanted: str | None) -> tuple[Any, str]:
     """Read a table or view of a DuckDB database as an Arrow table, with a note."""
-    with contents.on_disk() as path, open_duckdb(path, contents.shown, reading) as (table, note):
+    require("duckdb")
+    found = call_isolated(_duckdb_table, path, shown, wanted, shown=shown, kind="DuckDB")
+    assert isinstance(found, tuple)
+    return found
+
+
+def _duckdb_table(path: Path, shown: str, wanted: str | None) -> tuple[Any, str]:
+    with open_duckdb(path, shown, wanted) as (table, note):
         return table.to_arrow_table(), note
 
 
 @contextlib.contextmanager
-def open_duckdb(path: Path, shown: str, reading: Reading) -> Iterator[tuple[Any, str]]:
+def open_duckdb(path: Path, shown: str, wanted: str | None) -> Iterator[tuple[Any, str]]:
     """Yield the relation of the chosen table of a DuckDB database, and a note."""
     duckdb = require("duckdb")
     # A view may name any other file, or an address.
@@ -76,22 +70,22 @@ def open_duckdb(path: Path, shown: str, reading: Reading) -> Iterator[tuple[Any,
                 name if schema == "main" else f"{schema}.{name}": (schema, name)
                 for schema, name in rows
             }
-            table, note = choose_table(list(places), shown, reading)
+            table, note = choose_table(list(places), shown, wanted)
             yield database.sql(f"SELECT * FROM {'.'.join(map(quoted, places[table]))}"), note
     except duckdb.Error as error:
         raise unreadable(shown, "DuckDB", error) from None
 
 
-def choose_table(tables: Sequence[str], shown: str, reading: Reading) -> tuple[str, str]:
+def choose_table(tables: Sequence[str], shown: str, wanted: str | None) -> tuple[str, str]:
     """Return the table to read, and a note if there are others."""
     if not tables:
         raise TableError(f"{shown} holds no table")
-    if reading.table is None and len(tables) > 1:
+    if wanted is None and len(tables) > 1:
         raise TableError(
             f"{shown} holds {len(tables)} tables, {printable(listed(tables, 20))}; --table names"
             " the one to read"
         )
-    table = tables[0] if reading.table is None else reading.table
+    table = tables[0] if wanted is None else wanted
     if table not in tables:
         raise TableError(
             f"{shown} has no table {printable(repr(table))}{near_matches(table, tables)}"

@@ -15,10 +15,12 @@ import itertools
 import re
 from collections.abc import Iterable, Iterator, Sequence
 
+from hgr_jax._texts import counted
 from hgr_jax.tables.faults import TableError
-from hgr_jax.tables.layouts import TableLayout, find_layout, is_value
+from hgr_jax.tables.layouts import RUN, TableLayout, find_layout, is_value
+from hgr_jax.tables.meanings import NEARLY_ALL, is_gap_sign, is_missing
+from hgr_jax.tables.number_texts import is_number
 from hgr_jax.tables.reading import Reading
-from hgr_jax.tables.texts import NEARLY_ALL, is_gap_sign, is_missing
 
 DELIMITERS, COLONS, WIDE = ",;\t|", "::", "  "
 
@@ -34,7 +36,7 @@ SCORED_LINES = 150
 MIN_SCORE = 0.6
 """Least share of lines of one length, and of cells without another delimiter, of a delimiter."""
 
-MIN_FIXED_VALUES = 0.4
+MIN_VALUES = 0.4
 """Least share of values among the cells of columns that are apart by spaces."""
 
 _COMMENTS = ("#", "%", "//")
@@ -44,6 +46,8 @@ _ERRORS = ("#N/A", "#NA", "#DIV/0!", "#REF!", "#VALUE!", "#NAME?", "#NUM!", "#NU
 
 MAX_COMMENTS = 0.2
 """Largest share of lines within a table that may be comments."""
+
+_WORDS = re.compile(r'"(?:[^"]|"")*"|\S+')
 
 
 @dataclasses.dataclass(frozen=True)
@@ -63,8 +67,8 @@ class Dialect:
     """
 
     delimiter: str
-    width: int
-    layout: TableLayout
+    width: int = 0
+    layout: TableLayout = TableLayout([], None, 0)  # noqa: RUF009 - is not changed
     comment: str = ""
     delimiters: int = 0
     separator: str = ""
@@ -72,133 +76,48 @@ class Dialect:
     lines_before: int = 0
     notes: tuple[str, ...] = ()
 
-    def is_comment(self, line: str) -> bool:
-        """Return whether a line is a comment."""
-        if not self.comment or not line.startswith(self.comment):
-            return False
-        if line.upper().startswith(_ERRORS):
-            return False
-        if line[len(self.comment) :].startswith((" ", "\t", self.comment)):
-            return True
-        even = any(line.count(mark) == self.delimiters for mark in DELIMITERS)
-        return not (self.delimiters and even)
-
     @property
     def is_rewritten(self) -> bool:
         """Whether lines are rewritten before they are parsed."""
         return bool(self.separator or self.ends)
 
-    def rewritten(self, text: str) -> str:
-        """Rewrite lines into lines with tabs between values, as many as there were."""
-        return "".join(self._rewritten_line(line) for line in io.StringIO(text, newline=""))
+    def are_comments(self, lines: Iterable[str]) -> Iterator[bool]:
+        """Yield whether each line is a comment, outside of quotes.
 
-    def _rewritten_line(self, line: str) -> str:
-        end = "\n" if line.endswith(("\n", "\r")) else ""
-        return "\t".join(split_line(line, self)) + end
+        Within the table a row may begin as one ("% of women"): it has as many values as others.
+        """
+        is_head, is_open = True, False
+        for line in lines:
+            found = bool(self.comment) and not is_open and line.startswith(self.comment)
+            found = found and not line.upper().startswith(_ERRORS)
+            even = any(line.count(mark) == self.delimiters for mark in DELIMITERS)
+            if found and self.delimiters and even:
+                found = is_head and line[len(self.comment) :].startswith((" ", "\t", self.comment))
+            is_head = is_head and (found or not line.strip())
+            if not found:
+                is_open ^= bool(line.count('"') % 2)
+            yield found
+
+    def rewritten(self, line: str) -> str:
+        """Rewrite a line into one with tabs between values."""
+        return "\t".join(split_line(line, self)) + "\n"
 
 
 def split_line(line: str, dialect: Dialect) -> list[str]:
     """Return the values of a line whose columns are apart by spaces."""
     line = line.rstrip("\r\n").expandtabs() if dialect.ends else line.rstrip("\r\n")
-    if not dialect.ends:
-        separators = {" ": r"\s+", WIDE: r"\s{2,}|\t+"}
-        pattern = separators.get(dialect.separator, re.escape(dialect.separator))
-        text = line.strip() if dialect.separator in separators else line
-        cells = re.split(pattern, text) if text else []
-    else:
+    if dialect.ends:
         starts = (0, *dialect.ends)
-        cells = [
-            line[a:b].strip() for a, b in itertools.pairwise((*starts, max(len(line), starts[-1])))
-        ]
+        places = itertools.pairwise((*starts, max(len(line), starts[-1])))
+        cells = [line[start:end].strip() for start, end in places]
         cells = cells if any(cells) else []
-    return [cell.replace('"', "") for cell in cells]
-
-
-def find_dialect(text: str, shown: str, reading: Reading) -> Dialect:
-    """Find the dialect of a file from the text at its beginning.
-
-    Raises:
-      TableError: for a file without rows, and for a line of names that is not there.
-    """
-    lines = list(itertools.islice(io.StringIO(text, newline=""), HEAD_LINES))
-    separator = re.match(r'"?sep=(.)"?\r?\n', lines[0]) if lines else None  # Excel's first line
-    skip = max(reading.skip, int(bool(separator)))
-    comment, cells = _comment_of(lines, skip, reading)
-    spare = Dialect("", 0, _NO_LAYOUT, comment=comment, delimiters=cells)
-    lines_used = [
-        "\n" if place < skip or spare.is_comment(line) else line for place, line in enumerate(lines)
-    ]
-    if not any(line.strip() for line in lines_used):
-        raise TableError(f"{shown} is empty: expected a line of column names, then rows")
-    delimiter = reading.delimiter or (separator and separator[1] != '"' and separator[1]) or None
-    dialect = _double_colons(lines_used) if delimiter is None else None
-    dialect = dialect or _separated(lines_used, delimiter, reading.point)
-    if delimiter == " " or (delimiter is None and dialect.width == 1):
-        dialect = _spaced(lines_used, forced=delimiter == " ") or dialect
-    rows, ends = split_lines(lines_used, dialect)
-    names_row = reading.names_row(rows, ends, shown)
-    totals = reading.footer is None
-    layout = find_layout(rows, dialect.width, names_row, shown, totals=totals)
-    named = dialect.width if layout.names_row is None else max(1, len(rows[layout.names_row]))
-    if named < dialect.width and dialect.delimiter != "\t":  # rows with too many values
-        dialect = dataclasses.replace(dialect, width=named)
-        layout = find_layout(rows, named, names_row, shown, totals=totals)
-    if dialect.width == 1 and not delimiter and not any(map(is_value, rows[-1])):
-        note = "no character between values was found: one column (--delimiter)"
-        dialect = dataclasses.replace(dialect, notes=(*dialect.notes, note))
-    dialect, layout = _with_commented_names(dialect, layout, lines, comment, reading)
-    if comment and layout.names and layout.names[0].startswith(comment):
-        layout.names[0] = layout.names[0].lstrip(comment).strip()
-    lines_before = ends[layout.first - 1] if layout.first else 0
-    return dataclasses.replace(
-        dialect,
-        layout=layout,
-        comment=comment,
-        delimiters=cells,
-        lines_before=max(lines_before, skip),
-        notes=(
-            *([f"lines that begin with {comment!r} are comments"] if comment else []),
-            *dialect.notes,
-            *layout.remarks(ends),
-        ),
-    )
-
-
-def _comment_of(lines: Sequence[str], skip: int, reading: Reading) -> tuple[str, int]:
-    """Return how comments begin, and how many cells a row has that is none though it begins so."""
-    if reading.comment:
-        return reading.comment, 0
-    for mark in _COMMENTS:
-        marked = [line.startswith(mark) for line in lines[skip:]]
-        inner = list(itertools.dropwhile(bool, marked))
-        if not any(marked) or not inner or sum(inner) > MAX_COMMENTS * len(inner):
-            continue
-        counts = collections.Counter(
-            max(map(line.count, DELIMITERS))
-            for line in lines[skip:]
-            if line.strip() and not line.startswith(mark)
-        )
-        return mark, counts.most_common(1)[0][0] if counts else 0
-    return "", 0
-
-
-def _with_commented_names(
-    dialect: Dialect, layout: TableLayout, lines: Sequence[str], comment: str, reading: Reading
-) -> tuple[Dialect, TableLayout]:
-    """Take names from the last comment before the rows, where there is no other line of them."""
-    if layout.names_row is not None or not comment or not reading.header:
-        return dialect, layout
-    comments = [p for p, line in enumerate(lines) if line.startswith(comment)]
-    first = next((p for p, line in enumerate(lines) if p not in comments and line.strip()), 0)
-    above = [place for place in comments if place < first]
-    for place in reversed(above):
-        line = lines[place].lstrip(comment).lstrip(" ")
-        names = next(iter(split_lines([line], dialect)[0]), [])
-        if len(names) == dialect.width and not any(map(is_value, names)):
-            found = dataclasses.replace(layout, names=names, names_row=layout.first, notes=[])
-            note = f"names in line {place + 1}, a comment"
-            return dataclasses.replace(dialect, notes=(*dialect.notes, note)), found
-    return dialect, layout
+    elif dialect.separator == " ":
+        cells = _WORDS.findall(line)
+    else:
+        pattern = r"\s{2,}|\t+" if dialect.separator == WIDE else re.escape(dialect.separator)
+        text = line.strip() if dialect.separator == WIDE else line
+        cells = re.split(pattern, text) if text else []
+    return [cell.replace('"', "").replace("\t", " ") for cell in cells]
 
 
 @contextlib.contextmanager
@@ -226,7 +145,92 @@ def split_lines(lines: Iterable[str], dialect: Dialect) -> tuple[list[list[str]]
     return rows, ends
 
 
-_NO_LAYOUT = TableLayout([], None, 0)
+def find_dialect(text: str, shown: str, reading: Reading) -> Dialect:
+    """Find the dialect of a file from the text at its beginning.
+
+    Raises:
+      TableError: for a file without rows, and for a line of names that is not there.
+    """
+    lines = list(itertools.islice(io.StringIO(text, newline=""), HEAD_LINES))
+    separator = re.match(r'"?sep=(.)"?\r?\n', lines[0]) if lines else None  # Excel's first line
+    skip = max(reading.skip, int(bool(separator)))
+    spare = _comments_of(lines, skip, reading)
+    are_comments = list(spare.are_comments(lines))
+    used = [
+        "\n" if place < skip or are_comments[place] else line for place, line in enumerate(lines)
+    ]
+    if not any(line.strip() for line in used):
+        raise TableError(f"{shown} is empty: expected a line of column names, then rows")
+    delimiter = reading.delimiter or (separator and separator[1] != '"' and separator[1]) or None
+    dialect = _double_colons(used) if delimiter is None else None
+    dialect = dialect or _separated(used, delimiter, reading.point)
+    if delimiter == " " or (delimiter is None and dialect.width == 1):
+        dialect = _spaced(used, forced=delimiter == " ") or dialect
+        above = dialect.lines_before
+        if above and reading.header is True:
+            used = ["\n"] * above + used[above:]
+            note = f"{counted(above, 'line')} above the table left out (--skip, --header N)"
+            dialect = dataclasses.replace(dialect, notes=(*dialect.notes, note))
+    rows, ends = split_lines(used, dialect)
+    names_row = reading.names_row(rows, ends, shown)
+    totals = reading.footer is None
+    layout = find_layout(rows, dialect.width, names_row, shown, totals=totals)
+    named = dialect.width if layout.names_row is None else max(1, len(rows[layout.names_row]))
+    if named < dialect.width and dialect.delimiter != "\t":  # rows with too many values
+        dialect = dataclasses.replace(dialect, width=named)
+        layout = find_layout(rows, named, names_row, shown, totals=totals)
+    if dialect.width == 1 and not delimiter and not any(map(is_value, rows[-1])):
+        note = "no character between values was found: one column (--delimiter)"
+        dialect = dataclasses.replace(dialect, notes=(*dialect.notes, note))
+    comment = spare.comment if any(are_comments) else ""
+    if layout.names_row is None and comment and reading.header:
+        first_line = ends[layout.first - 1] if layout.first else 0
+        comments = [place for place in range(first_line + 1) if are_comments[place]]
+        dialect, layout = _with_commented_names(dialect, layout, lines, comments, comment)
+    if comment and layout.names and layout.names[0].startswith(comment):
+        layout.names[0] = layout.names[0].lstrip(comment).strip()
+    said = f"{sum(are_comments)} lines that begin with {comment!r} are comments (--comment)"
+    return dataclasses.replace(
+        dialect,
+        layout=layout,
+        comment=comment,
+        delimiters=spare.delimiters,
+        lines_before=max(ends[layout.first - 1] if layout.first else 0, skip),
+        notes=(*([said] if comment else []), *dialect.notes, *layout.remarks(ends)),
+    )
+
+
+def _comments_of(lines: Sequence[str], skip: int, reading: Reading) -> Dialect:
+    """Return a dialect that knows how comments begin, and what a row has that begins so."""
+    if reading.comment:
+        return Dialect("", comment=reading.comment)
+    for mark in _COMMENTS:
+        marked = [line.startswith(mark) for line in lines[skip:]]
+        inner = list(itertools.dropwhile(bool, marked))
+        if not any(marked) or not inner or sum(inner) > MAX_COMMENTS * len(inner):
+            continue
+        counts = collections.Counter(
+            max(map(line.count, DELIMITERS))
+            for line in lines[skip:]
+            if line.strip() and not line.startswith(mark)
+        )
+        delimiters = counts.most_common(1)[0][0] if counts else 0
+        return Dialect("", comment=mark, delimiters=delimiters)
+    return Dialect("")
+
+
+def _with_commented_names(
+    dialect: Dialect, layout: TableLayout, lines: Sequence[str], above: Sequence[int], comment: str
+) -> tuple[Dialect, TableLayout]:
+    """Take names from the last comment before the rows, where there is no other line of them."""
+    for place in reversed(above):
+        line = lines[place].lstrip(comment).lstrip(" ")
+        names = next(iter(split_lines([line], dialect)[0]), [])
+        if len(names) == dialect.width and not any(map(is_value, names)):
+            found = dataclasses.replace(layout, names=names, names_row=layout.first, notes=[])
+            note = f"names in line {place + 1}, a comment"
+            return dataclasses.replace(dialect, notes=(*dialect.notes, note)), found
+    return dialect, layout
 
 
 def _separated(lines: Sequence[str], delimiter: str | None, point: str | None) -> Dialect:
@@ -236,7 +240,7 @@ def _separated(lines: Sequence[str], delimiter: str | None, point: str | None) -
         mark for mark in DELIMITERS + RARE_DELIMITERS if any(mark in line for line in lines)
     ]
     for candidate in (delimiter,) if delimiter else occurring:
-        rows = [row for row in split_lines(lines, Dialect(candidate, 0, _NO_LAYOUT))[0] if row]
+        rows = [row for row in split_lines(lines, Dialect(candidate))[0] if row]
         common, width = _row_widths(rows)
         if width > 1:
             score = _score(rows, (common, width), candidate, point)
@@ -244,7 +248,7 @@ def _separated(lines: Sequence[str], delimiter: str | None, point: str | None) -
         if delimiter:
             best = (1.0, width, delimiter)
     score, width, found = best
-    return Dialect(found, width, _NO_LAYOUT) if score >= MIN_SCORE else Dialect(",", 1, _NO_LAYOUT)
+    return Dialect(found, width) if score >= MIN_SCORE else Dialect(",", 1)
 
 
 def _row_widths(rows: Sequence[Sequence[str]]) -> tuple[int, int]:
@@ -264,6 +268,8 @@ def _row_widths(rows: Sequence[Sequence[str]]) -> tuple[int, int]:
     first = next(place for place, row in enumerate(rows) if len(row) == common)
     lengths = {len(row) for row in rows[first:]}
     for place, names in enumerate(rows[:first]):
+        words = [name for name in names if name]
+        names = words if len(names) > common >= len(words) else names  # marks are doubled
         next_to_rows = all(len(row) > common for row in rows[place:first])
         fits = next_to_rows or len(names) in lengths
         if len(names) > width and fits and all(names) and not any(map(is_value, names)):
@@ -304,31 +310,60 @@ def _double_colons(lines: Sequence[str]) -> Dialect | None:
     width, count = widths.most_common(1)[0]
     if not width or count < NEARLY_ALL * widths.total():
         return None
-    return Dialect("\t", width + 1, _NO_LAYOUT, separator=COLONS)
+    return Dialect("\t", width + 1, separator=COLONS)
 
 
 def _spaced(lines: Sequence[str], *, forced: bool) -> Dialect | None:
-    """Return the dialect of columns that are apart by spaces, None if the lines are prose."""
-    lines = [line for line in lines if line.strip()][-SCORED_LINES:]
+    """Return the dialect of columns that are apart by spaces, None if the lines are prose.
+
+    The table begins with the first lines of one length, below any others.
+    """
+    places = [place for place, line in enumerate(lines) if line.strip()][-SCORED_LINES:]
+    lines = [lines[place] for place in places]
     notes = ("columns are apart by spaces",)
-    for separator, even in ((WIDE, 1.0), (" ", NEARLY_ALL)):
-        dialect = Dialect("\t", 0, _NO_LAYOUT, separator=separator, notes=notes)
+    for separator in (WIDE, " "):
+        dialect = Dialect("\t", separator=separator, notes=notes)
         rows = [split_line(line, dialect) for line in lines]
-        body = rows[1:] or rows  # the line of names may have one name less
-        width, count = collections.Counter(map(len, body)).most_common(1)[0]
-        regular = count >= even * len(body) and (separator == " " or len(rows[0]) == width)
+        widths = [len(row) for row in rows]
+        width = collections.Counter(widths[1:] or widths).most_common(1)[0][0]
+        run = min(RUN, len(rows) - 1) or 1
+        starts = _longest_run(widths, width, run)
+        body = rows[starts[0] :] if starts else []
         of_width = [row for row in body if len(row) == width]
-        valued = forced or _share_of_values(of_width) >= MIN_FIXED_VALUES
+        # Names may hold single spaces where two are between columns.
+        named = not starts or starts[0] == 0 or separator == " "
+        regular = len(of_width) >= (1 if separator == WIDE else NEARLY_ALL) * len(body) > 0
+        regular = regular and (named or widths[starts[0] - 1] in (width, width + 1))
+        regular = regular and not any(map(_hold_several_numbers, zip(*of_width, strict=True)))
+        valued = forced or _share_of_values(of_width[1:] or of_width) >= MIN_VALUES
         if width > 1 and valued and (forced or regular):
-            return dataclasses.replace(dialect, width=width)
+            above = places[starts[0] - 1] if starts and starts[0] > 1 else 0
+            return dataclasses.replace(dialect, width=width, lines_before=above)
     ends = _fixed_ends([line.rstrip("\r\n") for line in lines])
     if not ends:
         return None
-    dialect = Dialect("\t", len(ends) + 1, _NO_LAYOUT, ends=ends)
+    dialect = Dialect("\t", len(ends) + 1, ends=ends, notes=("columns are of fixed width",))
     body = [split_line(line, dialect) for line in lines][1:]
-    if not forced and _share_of_values(body) < MIN_FIXED_VALUES:
+    if not forced and _share_of_values(body) < MIN_VALUES:
         return None
-    return dataclasses.replace(dialect, notes=("columns are of fixed width",))
+    return dialect
+
+
+def _longest_run(widths: Sequence[int], width: int, least: int) -> list[int]:
+    """Return where the longest run of lines of a width begins, if it has enough of them."""
+    place, best = 0, (0, 0)
+    for value, run in itertools.groupby(widths):
+        length = len(list(run))
+        if value == width and length >= max(least, best[0]):
+            best = (length, place)
+        place += length
+    return [best[1]] if best[0] else []
+
+
+def _hold_several_numbers(cells: Sequence[str]) -> bool:
+    """Tell whether nearly all cells of a column are two numbers or more."""
+    several = [len(cell.split()) > 1 and all(map(is_number, cell.split())) for cell in cells]
+    return sum(several) >= NEARLY_ALL * len(cells)
 
 
 def _fixed_ends(lines: Sequence[str]) -> tuple[int, ...]:

@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 
 from hgr_jax._optional import require
 from hgr_jax._texts import near_matches
-from hgr_jax.tables.arrow_columns import parse_text_columns
+from hgr_jax.tables.arrow_columns import arrow, parquet_categories, read_texts, with_categories
 from hgr_jax.tables.columns import (
     Frame,
     Parsing,
@@ -29,16 +29,16 @@ from hgr_jax.tables.columns import (
     parse_column,
 )
 from hgr_jax.tables.databases import read_duckdb, read_sqlite
-from hgr_jax.tables.delimited import arrow, as_utf8, read_cells, read_headless_cells, trimmed
 from hgr_jax.tables.faults import TableError, unreadable
 from hgr_jax.tables.json_files import read_json
 from hgr_jax.tables.layouts import find_footer, find_layout
 from hgr_jax.tables.levels import Category, Unusable, encode_numbers, object_array
+from hgr_jax.tables.meanings import IDENTIFIERS, missing_note
 from hgr_jax.tables.packed import DATABASES, Contents, format_of, read_contents
 from hgr_jax.tables.reading import Reading
 from hgr_jax.tables.statistics_files import STATISTICS_FORMATS, read_statistics_file
-from hgr_jax.tables.texts import IDENTIFIERS, missing_note
-from hgr_jax.tables.workbooks import sheet_rows
+from hgr_jax.tables.text_files import TextFile, open_text
+from hgr_jax.tables.workbooks import read_sheet
 
 DAY_ZERO, SERIAL_DAYS = datetime.datetime(1899, 12, 30), range(10_000, 60_000)
 """The day 0 of spreadsheets, and numbers of days, of 1927 to 2064, that are dates among dates."""
@@ -51,7 +51,7 @@ def read_arrow(body: bytes, kind: str, shown: str) -> Any:
     try:
         if kind == "Parquet":
             with reader.ParquetFile(source) as file:
-                table = file.read()
+                table = with_categories(file.read(), parquet_categories(file.metadata))
         else:
             table = reader.read_table(source)
         table.validate(full=True)  # damaged texts raise anything where they are read
@@ -107,9 +107,9 @@ def read_table(path: str | Path, reading: Reading | None = None, **options: Any)
     kind, shown = format_of(contents), contents.shown
     check_fits(kind, shown, reading)
     if kind == "CSV":
-        frame = _read_text(contents.body, shown, reading)
+        frame = _read_text(contents, reading)
     elif kind == "workbook":
-        frame = _read_sheet(contents.body, shown, reading)
+        frame = _read_sheet(contents, reading)
     elif kind in ("Parquet", "Feather", "DuckDB"):
         frame = _read_arrow_file(contents, kind, reading)
     else:
@@ -140,7 +140,8 @@ def _read_arrow_file(contents: Contents, kind: str, reading: Reading) -> Frame:
     """Read a file whose columns have the types of Arrow."""
     shown, note = contents.shown, ""
     if kind == "DuckDB":
-        table, note = read_duckdb(contents, reading)
+        with contents.on_disk() as path:
+            table, note = read_duckdb(path, shown, reading.table)
     else:
         table = read_arrow(contents.body, kind, shown)
     if not table.num_rows or not table.num_columns:
@@ -157,7 +158,10 @@ def _read_objects(contents: Contents, kind: str, reading: Reading) -> Frame:
     if kind in STATISTICS_FORMATS:
         names, columns, notes = read_statistics_file(contents, kind)
     elif kind == "SQLite":
-        names, columns, notes = read_sqlite(contents, reading)
+        with contents.on_disk() as path:
+            names, values, note = read_sqlite(path, contents.shown, reading.table)
+        columns = [_sqlite_column(column) for column in values]
+        notes = [(contents.shown, note)]
     else:
         names, columns, notes = read_json(contents, kind, reading)
     if not any(isinstance(column, Unusable) or len(column) for column in columns):
@@ -173,13 +177,10 @@ def _read_objects(contents: Contents, kind: str, reading: Reading) -> Frame:
     return _with_notes(frame, notes)
 
 
-def read_publication(
-    path: Path, names: Sequence[str], *, encoding: str = "utf8"
-) -> dict[str, NDArray[Any]]:
-    """Read the texts of a CSV file without a header, skipping lines of another length."""
-    contents = read_contents(path)
-    columns = read_headless_cells(contents.body.decode(encoding).encode(), contents.shown, names)
-    return dict(zip(names, map(trimmed, columns), strict=True))
+def _sqlite_column(values: Sequence[Any]) -> Any:
+    if bytes in set(map(type, values)):
+        return Unusable("binary data (BLOB), neither numbers nor text")
+    return object_array(values)
 
 
 def _parse_typed_columns(
@@ -215,19 +216,24 @@ def _parse_typed_columns(
             levels = ["" if level.lower() in reading.na_texts else level for level in values.levels]
             values = object_array([*levels, ""])[values.codes]
         columns[name] = values
+        if values.dtype.kind == "m":
+            note = "; ".join(filter(None, [note, "a duration in days"]))
         if note:
             add_note(notes, name, note)
-    return _as_frame(shown, columns, kinds, notes, skipped, reading)
+    return _as_frame((shown,), columns, kinds, notes, skipped, reading)
 
 
-def _read_sheet(body: bytes, shown: str, reading: Reading) -> Frame:
-    rows, remark = sheet_rows(body, shown, reading)
-    rows = rows[reading.skip :]
+def _read_sheet(contents: Contents, reading: Reading) -> Frame:
+    shown = contents.shown
+    with contents.on_disk() as path:
+        sheet = read_sheet(path, shown, reading)
+    rows = sheet.rows[max(reading.skip - sheet.line + 1, 0) :]
+    before = max(reading.skip + 1, sheet.line)
     width = max(map(len, rows), default=0)
     texts = [["" if cell is None else str(cell).strip() for cell in row] for row in rows]
     if not any(map(any, texts)):
         raise TableError(f"{shown} is empty: expected a row of column names, then rows")
-    lines = [place + 1 + reading.skip for place in range(len(rows))]
+    lines = [before + place for place in range(len(rows))]
     names_row = reading.names_row(texts, lines, shown)
     layout = find_layout(texts, width, names_row, shown, totals=reading.footer is None)
     end, note = reading.footer or 0, ""
@@ -242,11 +248,8 @@ def _read_sheet(body: bytes, shown: str, reading: Reading) -> Frame:
         return f"in row {lines[places[row]]} of the sheet"
 
     frame = _parse_typed_columns(shown, layout.names, columns.__getitem__, reading, where)
-    remarks = [*([remark] if remark else []), *layout.remarks(lines), *([note] if note else [])]
-    notes = dict(frame.notes)
-    if remarks:
-        add_note(notes, shown, "; ".join(remarks))
-    return dataclasses.replace(frame, notes=notes)
+    remarks = [*sheet.notes, *layout.remarks(lines), *([note] if note else [])]
+    return _with_notes(frame, [(shown, "; ".join(remarks))])
 
 
 def _dates_of(cells: list[Any]) -> NDArray[Any]:
@@ -262,40 +265,71 @@ def _dates_of(cells: list[Any]) -> NDArray[Any]:
     return object_array(cells)
 
 
-def _read_text(body: bytes, shown: str, reading: Reading) -> Frame:
-    body, remark = as_utf8(body, shown, reading.encoding)
-    cells = read_cells(body, shown, reading, typed=reading.point != "," and not reading.types)
-    layout = cells.dialect.layout
+def _read_text(contents: Contents, reading: Reading) -> Frame:
+    with contents.on_disk() as path:
+        typed = reading.point != "," and not reading.types
+        columns, file = open_text(path, contents.shown, reading).table(typed=typed)
+        names, notes = names_of_text(file, reading)
+        table = dict(zip(names, columns, strict=True))
+        remarks = {contents.shown: list(file.notes)}
+
+        def where(row: int) -> str:
+            return f"in line {file.line(row)}"
+
+        comma = file.dialect.delimiter == ","
+        return parse_texts(contents.shown, table, (notes, remarks), reading, where, comma=comma)
+
+
+def names_of_text(file: TextFile, reading: Reading) -> tuple[list[str], dict[str, str]]:
+    """Return the names of the columns of a text file, and notes on them."""
+    layout = file.dialect.layout
     names, notes = name_columns(layout.names, told=layout.names_row is not None)
     for name in reading.columns:
         if (count := layout.names.count(name)) > 1:
             notes[name] = f"the first of {count} columns of this name"
-    remarks = [*cells.dialect.notes, *cells.notes, *([remark] if remark else [])]
-    positions = {name: position for position, name in enumerate(names)}
-    chosen = reading.chosen(shown, names)
+    return names, notes
+
+
+def parse_texts(
+    shown: str,
+    table: Mapping[str, Any],
+    notes: tuple[Mapping[str, str], Mapping[str, Sequence[str]]],
+    reading: Reading,
+    where: Callable[[int], str],
+    *,
+    comma: bool,
+) -> Frame:
+    """Parse the columns of text files that are one table.
+
+    Args:
+      shown: name of the table in messages.
+      table: Arrow columns of texts by name.
+      notes: notes on columns by name, and remarks on files by their names.
+      reading: how the files are read.
+      where: words the place of a row.
+      comma: whether commas are between the values: then they are no decimal points.
+    """
+    chosen = reading.chosen(shown, list(table))
     # The columns of a file decide together what a comma is, unless it is between the values.
-    deciding = chosen if cells.dialect.delimiter == "," else names
-    columns = [(name, cells.columns[positions[name]]) for name in deciding]
-
-    def where(row: int) -> str:
-        return f"in line {cells.line(row)}"
-
-    parsed, missing = parse_text_columns(columns, reading, where, chosen)
+    deciding = {name: table[name] for name in (chosen if comma else table)}
+    parsed, texts = read_texts(deciding, reading, where, chosen)
+    of_columns = dict(notes[0])
     for name, column in parsed.items():
-        if column.note:
-            add_note(notes, name, column.note)
-    if note := missing_note(missing):
-        remarks.append(note)
-    if remarks:
-        add_note(notes, shown, "; ".join(remarks))
-    kinds = {name: column.kind for name, column in parsed.items()}
-    values = {name: column.values for name, column in parsed.items() if not column.skip}
-    skipped = {name: column.skip for name, column in parsed.items() if column.skip}
-    return _as_frame(shown, values, kinds, notes, skipped, reading)
+        if column.meaning.note:
+            add_note(of_columns, name, column.meaning.note)
+    for file, remarks in notes[1].items():
+        if remarks:
+            add_note(of_columns, file, "; ".join(remarks))
+    if note := missing_note(texts):
+        add_note(of_columns, shown, note)
+    kinds = {name: column.meaning.kind.word for name, column in parsed.items()}
+    values = {name: column.values for name, column in parsed.items() if not column.meaning.skip}
+    skipped = {name: c.meaning.skip for name, c in parsed.items() if c.meaning.skip}
+    return _as_frame((shown, *notes[1]), values, kinds, of_columns, skipped, reading)
 
 
 def _as_frame(
-    shown: str,
+    files: Sequence[str],
     parsed: Mapping[str, NDArray[Any]],
     kinds: Mapping[str, str],
     notes: dict[str, str],
@@ -309,7 +343,7 @@ def _as_frame(
     """
     if not parsed:
         name, reason = next(iter(skipped.items()))
-        raise TableError(f"{shown}: no column holds numbers or text; {name!r} holds {reason}")
+        raise TableError(f"{files[0]}: no column holds numbers or text; {name!r} holds {reason}")
     columns = {}
     for name, values in parsed.items():
         if not holds_texts(values) and values.dtype.kind != "M":
@@ -318,5 +352,5 @@ def _as_frame(
             if are_numbers and reading.missing_numbers:
                 values = np.where(np.isin(values, reading.missing_numbers), np.nan, values)
         columns[name] = values
-    notes = {name: note for name, note in notes.items() if name == shown or name in columns}
-    return Frame(shown, columns, notes, skipped)
+    notes = {name: note for name, note in notes.items() if name in files or name in columns}
+    return Frame(files[0], columns, notes, skipped)

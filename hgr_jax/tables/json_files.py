@@ -6,12 +6,13 @@ import json
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from hgr_jax._optional import require
 from hgr_jax.tables.databases import choose_table
-from hgr_jax.tables.delimited import as_utf8
-from hgr_jax.tables.faults import TableError, printable
+from hgr_jax.tables.faults import TableError, printable, unreadable
 from hgr_jax.tables.levels import Unusable, object_array
 from hgr_jax.tables.packed import Contents
 from hgr_jax.tables.reading import Reading
+from hgr_jax.tables.text_files import as_text
 
 MAX_NESTED_SHOWN = 40
 """Number of characters of a nested value in messages."""
@@ -22,17 +23,18 @@ def read_json(
 ) -> tuple[list[str], list[Any], list[tuple[str, str]]]:
     """Read JSON: names, columns of objects, and notes."""
     shown = contents.shown
-    body, note = as_utf8(contents.body, shown, reading.encoding)
-    text = body.decode()
+    with contents.on_disk() as path:
+        text, note = as_text(path, shown, reading.encoding)
     try:
         content, chosen = _find_table(_parse_json(text, kind, shown), shown, reading)
-        columns = _json_columns(content, shown)
+        frame = _frame_of(content, shown)
     except RecursionError:
         raise TableError(f"{shown}: its values are nested too deeply") from None
+    columns = [frame.iloc[:, place].tolist() for place in range(frame.shape[1])]
     if "\\ud" in text.lower():  # the escape of half a character
-        columns = {_whole(name): list(map(_whole, values)) for name, values in columns.items()}
-    notes = [(shown, note), (shown, chosen)]
-    return list(columns), [_flat(values) for values in columns.values()], notes
+        columns = [list(map(_whole, values)) for values in columns]
+    names = [_whole(name) for name in frame.columns]
+    return names, list(map(_flat, columns)), [(shown, note), (shown, chosen)]
 
 
 def _parse_json(text: str, kind: str, shown: str) -> Any:
@@ -46,12 +48,10 @@ def _parse_json(text: str, kind: str, shown: str) -> Any:
                 raise TableError(f"{shown}, line {error.lineno}: not JSON: {error.msg}") from None
     records = []
     for number, line in enumerate(text.split("\n"), 1):
-        if line.strip():
-            try:
-                records.append(_loads(line))
-            except json.JSONDecodeError as error:
-                reason = f"not JSON: {error.msg}"
-                raise TableError(f"{shown}, line {number}: {reason}") from None
+        try:
+            records += [_loads(line)] if line.strip() else []
+        except json.JSONDecodeError as error:
+            raise TableError(f"{shown}, line {number}: not JSON: {error.msg}") from None
     return records
 
 
@@ -78,7 +78,7 @@ def _find_table(content: Any, shown: str, reading: Reading) -> tuple[Any, str]:
             return content, ""
         if "data" in tables:
             return content["data"], ""
-    table, note = choose_table(tables, shown, reading)
+    table, note = choose_table(tables, shown, reading.table)
     return content[table], note
 
 
@@ -93,44 +93,28 @@ def _is_list_of(value: Any, kind: Any) -> bool:
     return isinstance(value, list) and bool(value) and all(isinstance(v, kind) for v in value)
 
 
-def _json_columns(content: Any, shown: str) -> dict[str, Sequence[Any]]:
-    """Return the columns of parsed JSON."""
-    if isinstance(content, Mapping) and content:
-        columns = list(content.values())
-        if all(isinstance(column, list) for column in columns):
-            if len({len(column) for column in columns}) > 1:
-                raise TableError(f"{shown}: its columns are of different lengths")
-            return dict(content)
-        if all(isinstance(column, Mapping) for column in columns):  # as pandas writes them
-            rows = list(dict.fromkeys(row for column in columns for row in column))
-            return {name: [column.get(r) for r in rows] for name, column in content.items()}
-        content = [content]
-    if _is_list_of(content, list):
-        return _columns_of_lists(content, shown)
-    if not isinstance(content, list) or not all(isinstance(row, Mapping) for row in content):
-        raise TableError(
-            f'{shown}: expected records, as in [{{"x": 1}}, {{"x": 2}}], or one a line'
-        )
-    names = list(dict.fromkeys(name for record in content for name in record))
-    return {name: [record.get(name) for record in content] for name in names}
-
-
-def _columns_of_lists(rows: Sequence[Sequence[Any]], shown: str) -> dict[str, Sequence[Any]]:
-    """Return the columns of rows of values, of which the first are the names."""
-    names, records = rows[0], rows[1:]
-    if not all(isinstance(name, str) for name in names) or len(set(names)) < len(names):
-        raise TableError(
-            f"{shown}: expected a first list of names that differ, then lists of values"
-        )
-    for number, record in enumerate(records, 1):
-        if len(record) != len(names):
-            raise TableError(
-                f"{shown}: expected {len(names)} values in each list, one for each name; list"
-                f" {number + 1} has {len(record)}"
-            )
-    return dict(
-        zip(names, zip(*records, strict=True) if records else [()] * len(names), strict=True)
-    )
+def _frame_of(content: Any, shown: str) -> Any:
+    """Return parsed JSON as a data frame of pandas."""
+    make = require("pandas").DataFrame
+    try:
+        if isinstance(content, Mapping) and content:
+            kinds = set(map(type, content.values()))
+            return make(content if kinds in ({list}, {dict}) else [content], dtype=object)
+        if _is_list_of(content, list) and _is_list_of(content[0], str):
+            names, *rows = content
+            if odd := next((p for p, row in enumerate(rows, 2) if len(row) != len(names)), 0):
+                raise TableError(
+                    f"{shown}: expected {len(names)} values in each list, one for each name; list"
+                    f" {odd} has {len(content[odd - 1])}"
+                )
+            return make(rows, columns=names, dtype=object)
+        if isinstance(content, list) and all(isinstance(row, Mapping) for row in content):
+            return make(content, dtype=object)
+    except TableError:
+        raise
+    except ValueError as error:  # columns of different lengths
+        raise unreadable(shown, "JSON", error) from None
+    raise TableError(f'{shown}: expected records, as in [{{"x": 1}}, {{"x": 2}}], or one a line')
 
 
 def _whole(value: Any) -> Any:
@@ -142,12 +126,12 @@ def _whole(value: Any) -> Any:
 
 def _flat(values: Sequence[Any]) -> Any:
     """Return a column as an array of objects, or why it cannot be used."""
-    for value in values:
-        if isinstance(value, Mapping | list):
-            text = json.dumps(value)
-            dots = "..." if len(text) > MAX_NESTED_SHOWN else ""
-            return Unusable(
-                f"nested values such as {printable(text[:MAX_NESTED_SHOWN])}{dots}, neither numbers"
-                " nor text: make a column of each of their parts"
-            )
-    return object_array(values)
+    nested = next((value for value in values if isinstance(value, Mapping | list)), None)
+    if nested is None:
+        return object_array(values)
+    text = json.dumps(nested)
+    dots = "..." if len(text) > MAX_NESTED_SHOWN else ""
+    return Unusable(
+        f"nested values such as {printable(text[:MAX_NESTED_SHOWN])}{dots}, neither numbers"
+        " nor text: make a column of each of their parts"
+    )

@@ -15,9 +15,8 @@ from collections.abc import Callable, Sequence
 import numpy as np
 
 from hgr_jax.tables.faults import TableError
-from hgr_jax.tables.kinds import TEXT_KINDS
-from hgr_jax.tables.number_texts import as_number, is_number, parse_number
-from hgr_jax.tables.texts import is_gap_sign, is_missing
+from hgr_jax.tables.meanings import KINDS, is_gap_sign, is_missing
+from hgr_jax.tables.number_texts import FRACTION, as_number, is_number, parse_number
 
 LINE = "\N{NUMBER SIGN}LINE"
 """What stands for the number of a line in a note."""
@@ -91,7 +90,11 @@ def is_value(text: str) -> bool:
     number = parse_number(text) or parse_number(text, ",")
     if number is not None:  # "2 cylinders" may be a name
         return number.unit == "" or not re.search(r"[A-Za-z]{3}", number.unit)
-    return any(kind.read(text) is not None for kind in TEXT_KINDS[2:])
+    return bool(FRACTION.fullmatch(text)) or _is_moment(text)
+
+
+def _is_moment(text: str) -> bool:
+    return any(kind.read(text) is not None for kind in KINDS[2:] if not kind.asked)
 
 
 def find_layout(
@@ -128,7 +131,7 @@ def find_layout(
         said = f"line {LINE} holds values: it is read as data, not as names (--header N)"
         notes.append((said, begin))
         return TableLayout([""] * width, None, begin, notes)
-    place, names, used = _names_of(rows[begin : begin + count], width, fixed=fixed)
+    place, names = _names_of(rows[begin : begin + count], width, fixed=fixed)
     names = [re.sub(r"\s*[\r\n]+\s*", " ", name) for name in names]
     if (titles or place) and not fixed:
         notes.append((f"names in line {LINE}", begin + place))
@@ -139,8 +142,6 @@ def find_layout(
     if any(names) and all(map(is_value, filter(None, names))) and not fixed:
         listed = ", ".join(filter(None, names))[:40]
         notes.append((f"line {LINE}, {listed}, is read as names (--no-header)", begin + place))
-    if used:
-        notes.append((f"names also from the line above {LINE}", begin + place))
     if not fixed and width > 2 and sum(map(bool, names)) < width / 2:
         raise TableError(
             f"{shown}: the names of the columns were not found, and values seem to begin in line"
@@ -197,7 +198,7 @@ def _holds_only_names(row: Row, width: int) -> bool:
 def _may_be_names(row: Row, width: int) -> bool:
     """Tell whether a line just above the rows may hold names, of another number or with gaps."""
     words = [cell for cell in row if cell]
-    enough = len(words) > 1 and (len(row) <= width or all(row))
+    enough = len(words) > 1 and (len(row) <= width or len(words) == width or all(row))
     return enough and len({*words}) == len(words) and not any(map(is_value, words))
 
 
@@ -277,7 +278,7 @@ def _key(text: str) -> float:
     """Return a value as a number, NaN for any other text."""
     if is_number(text):
         return float(text)
-    moments = (kind.read(text) for kind in TEXT_KINDS if kind.word == "dates")
+    moments = (kind.read(text) for kind in KINDS if kind.word == "dates" and not kind.asked)
     moment = next((moment for moment in moments if moment), None)
     return moment.timestamp() if moment else float("nan")
 
@@ -299,28 +300,27 @@ def _repeat(
     )
 
 
-def _names_of(lines: Sequence[Row], width: int, *, fixed: bool) -> tuple[int, list[str], bool]:
-    """Return which of the lines holds the names, the names, and whether others add to them."""
-    # Names that are one fewer than the values leave out that of the first column.
-    lines = [["", *line] if len(line) == width - 1 and all(line) else line for line in lines]
-    padded = [[*line[:width], *[""] * (width - len(line))] for line in lines]
+def _names_of(lines: Sequence[Row], width: int, *, fixed: bool) -> tuple[int, list[str]]:
+    """Return which of the lines holds the names, the one with most different ones, and the names.
+
+    Marks between names may be doubled ("Date,,Time,,Load"), or the name of the first column, which
+    holds those of rows, may not be there; a word with a colon before the names is none of them.
+    """
+    padded = []
+    for line in lines:
+        words = [word for word in line if word]
+        if len(line) > width and len(words) in (width - 1, width):
+            line = [*words, *[""] * (width - len(words))]
+        elif len(line) == width + 1 and line[0].endswith(":"):
+            line = line[1:]
+        elif len(line) == width - 1 and all(line):
+            line = ["", *line]
+        padded.append([*line[:width], *[""] * (width - len(line))])
     distinct = [len({*filter(None, line)}) for line in padded]
     with_values = [any(map(is_value, line)) for line in padded]
     order = sorted(range(len(padded)), key=lambda p: (distinct[p], not with_values[p], -p))
     place = 0 if fixed else order[-1]
-    names = padded[place]
-    below = padded[place + 1] if place + 1 < len(padded) and not fixed else names
-    if any(not name and other for name, other in zip(names[1:], below[1:], strict=True)):
-        place, groups, names = place + 1, names, below
-    elif not place or len({*filter(None, names)}) == _filled(names):
-        return place, names, False
-    else:
-        groups = padded[place - 1]
-    last, joined = "", []
-    for group, name in zip(groups, names, strict=True):
-        last = group or last
-        joined.append(f"{last} {name}".strip() if last != name else name)
-    return place, joined, True
+    return place, padded[place]
 
 
 def _holds_units(row: Row, valued: Sequence[bool]) -> bool:
@@ -353,11 +353,9 @@ def find_footer(rows: Sequence[Row], width: int, complete: bool) -> tuple[int, s
         end -= 1
     notes = [next(filter(None, row))[:40] for row in rows[end:] if any(row)]
     totals: list[str] = []
-    while width > 1 and end > 3:
-        summed = complete and not totals and end > 4 and _holds_sums(rows[:end])
-        if not (summed or _is_total(rows[:end], end - 1)):
-            break
-        totals.append(next(filter(None, rows[end - 1]))[:40])
+    label = next(filter(None, rows[end - 1]), "") if end else ""
+    if complete and width > 1 and end > MIN_SUMMED and _is_total(rows[:end], end - 1):
+        totals.append(label[:40])
         end -= 1
         while end > 1 and not any(rows[end - 1]):
             end -= 1
@@ -366,8 +364,10 @@ def find_footer(rows: Sequence[Row], width: int, complete: bool) -> tuple[int, s
         plural = f"{len(notes)} lines" if len(notes) > 1 else "1 line"
         said.append(f"{plural} of notes at the end left out ({notes[0]!r})")
     if totals:
-        named = ", ".join(map(repr, reversed(totals)))
-        said.append(f"at the end, {named} is left out as a row of totals (--footer 0)")
+        said.append(f"at the end, {totals[0]!r} is left out as a row of totals (--footer 0)")
+    if not complete and _TOTAL.fullmatch(label):
+        lines = len(rows) - end + 1
+        return len(rows) - end, f"the last row, {label!r}, may hold totals (--footer {lines})"
     return len(rows) - end if said else 0, "; ".join(said)
 
 
@@ -381,22 +381,19 @@ def _is_note(row: Row, width: int) -> bool:
 
 
 def _is_total(rows: Sequence[Row], place: int) -> bool:
-    """Tell whether a row is labelled as totals or means, by a text that no other row has there.
+    """Tell whether a row holds the sums of its columns, or is called a mean and holds means.
 
-    A mean is one only where its numbers lie within its columns.
+    A single sum may be so by chance, unless the row is called a total, or has no name.
     """
     row = rows[place]
-    column = next((column for column, cell in enumerate(row) if cell), None)
-    if column is None or column > 2 or not any(is_value(cell) for cell in row[column + 1 :]):
+    first = row[0] if row else ""
+    if is_value(first):
         return False
-    if any(
-        other != place and len(rows[other]) > column and rows[other][column] == row[column]
-        for other in range(len(rows))
-    ):
-        return False
-    if _TOTAL.fullmatch(row[column]):
+    label = next(filter(None, row), "")
+    if _MEAN.fullmatch(label) and _compared(rows, place, _is_mean):
         return True
-    return bool(_MEAN.fullmatch(row[column])) and _compared(rows, place, _is_mean) > 0
+    sums = _compared(rows, place, _is_sum)
+    return sums > 1 or (sums == 1 and (not first or bool(_TOTAL.fullmatch(label))))
 
 
 def _is_mean(total: float, numbers: Sequence[float]) -> bool:
@@ -413,19 +410,19 @@ def _compared(
     """Return how many numbers of a row are what they should be of their columns, 0 if not all."""
     count = 0
     for column, cell in enumerate(rows[place]):
-        total = as_number(cell) if cell else None
-        if total is None:
+        if not is_value(cell):
             continue
         texts = [row[column] for p, row in enumerate(rows) if p != place and len(row) > column]
-        numbers = [number for text in texts if (number := as_number(text)) is not None]
-        if len(numbers) < MIN_SUMMED or not holds(total, numbers):
+        if not any(_agrees(cell, texts, point, holds) for point in ".,"):
             return 0
         count += 1
     return count
 
 
-def _holds_sums(rows: Sequence[Row]) -> bool:
-    """Tell whether the numbers of the last row, which begins with no value, are sums of columns."""
-    first = rows[-1][0] if rows[-1] else ""
-    sums = _compared(rows, len(rows) - 1, _is_sum)
-    return not is_value(first) and (sums > 1 or (sums == 1 and not first))
+def _agrees(
+    cell: str, texts: Sequence[str], point: str, holds: Callable[[float, Sequence[float]], bool]
+) -> bool:
+    """Tell whether a number, with a decimal point, is what it should be of those of its column."""
+    total = as_number(cell, point)
+    numbers = [number for text in texts if (number := as_number(text, point)) is not None]
+    return total is not None and len(numbers) >= MIN_SUMMED and holds(total, numbers)

@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 
 from hgr_jax._texts import near_matches
 from hgr_jax.core.host.linalg import memberships
-from hgr_jax.tables.texts import MISSING_LEVEL
+from hgr_jax.tables.meanings import MISSING_LEVEL
 
 OTHER = "(other levels)"
 """The level into which rare levels are pooled."""

@@ -1,4 +1,4 @@
-"""Numbers as people write them: with units, currencies, flags, limits, brackets and fractions."""
+"""Numbers as people write them: with units, currencies, flags, limits and brackets."""
 
 from __future__ import annotations
 
@@ -10,20 +10,11 @@ MAX_EXACT_DIGITS = 15
 
 _MINUS = dict.fromkeys("\u2010\u2011\u2012\u2013\u2014\u2212\ufe63\uff0d", "-")
 _SPACES = dict.fromkeys(("\u00a0", *map(chr, range(0x2000, 0x200B)), "\u202f", "\u205f"), " ")
-_OTHERS = {"\u2019": "'", "\u00b4": "'", "\u00d7": "x", "\u2264": "<=", "\u2265": ">="}
+_OTHERS = {"\u2019": "'", "\u00b4": "'", "\u2264": "<=", "\u2265": ">="}
 _PLAIN_CHARACTERS = str.maketrans({**_MINUS, **_SPACES, **_OTHERS})
 """Characters that have a plainer one of the same meaning."""
 
-_CODES = (
-    *("EUR", "USD", "GBP", "CHF", "JPY", "CNY", "SEK", "NOK", "DKK", "ISK", "PLN", "CZK", "HUF"),
-    *("RON", "BGN", "RUB", "UAH", "TRY", "INR", "BRL", "MXN", "ARS", "CLP", "COP", "ZAR", "KRW"),
-    *("AUD", "CAD", "NZD", "SGD", "HKD", "TWD", "THB", "IDR", "MYR", "PHP", "ILS", "SAR", "AED"),
-)
-_CURRENCY = (
-    r"(?:(?:US|CA|AU|NZ|HK|[ACRS])?\$|[\u20ac\u00a3\u00a5\u20b9\u20bd\u20ba\u20a9]"
-    rf"|(?:{'|'.join(_CODES)})\b)"
-)
-
+_CURRENCY = "[$\u20ac\u00a3\u00a5]"
 # No number begins with a group of zeros: "0,301" has a decimal comma.
 _GROUPS = {
     point: rf"[1-9][0-9]{{0,2}}(?:(?P<mark>[{other}' ])[0-9]{{3}})(?:(?P=mark)[0-9]{{3}})*"
@@ -32,14 +23,11 @@ _GROUPS = {
 }
 _INDIAN = r"[1-9][0-9]?(?:,[0-9]{2})+,[0-9]{3}(?:\.[0-9]*)?"
 _DIGITS = {
-    point: rf"(?:[0-9]+[{point}]?[0-9]*|[{point}][0-9]+)"
-    r"(?:[eE][-+]?[0-9]+|[dD][-+][0-9]+"
-    r"|\s?[x*]\s?10\s?(?:\^|(?=[-+]))\(?(?P<power>[-+]?[0-9]{1,3})\)?)?"
+    point: rf"(?:[0-9]+[{point}]?[0-9]*|[{point}][0-9]+)(?:[eE][-+]?[0-9]+|[dD][-+][0-9]+)?"
     for point in ".,"
 }
-_FRACTION = r"(?:(?P<whole>[0-9]{1,4})[ -])?(?P<top>[0-9]{1,4})/(?P<bottom>[1-9][0-9]{0,2})"
 _UNIT = (
-    r"(?:%|\u2030|/(?:5|10|20|100)|(?![QHWMTSqhwmts][0-9])[A-Za-z\u00b5\u03bc\u00b0\u03a9\u00c5]"
+    r"(?:%|\u2030|(?![QHTSqhts][0-9])[A-Za-z\u00b5\u03bc\u00b0\u03a9\u00c5]"
     r"(?:[A-Za-z\u00b5\u03bc\u00b0\u03a9\u00b2\u00b3\u207b\u00b9/.^-]|(?<=[A-Za-z/^-])[0-9](?![0-9])){0,14}"
     r"(?:\s[A-Za-z.]{1,3})?)"
 )
@@ -50,10 +38,7 @@ _NUMBER = {
         rf"(?:(?P<before>{_CURRENCY})\s*)?(?P<late_sign>[-+]?)"
         rf"(?P<digits>{_GROUPS[point]}"
         + (rf"|{_INDIAN}" if point == "." else "")
-        + rf"|{_FRACTION}|{_DIGITS[point]})"
-        r"(?P<end_sign>-(?=\s*\Z))?(?P<scale>\s?(?i:thousand|million|billion|trillion|mn|mio|mrd|bn"
-        r"|tsd|crores?|lakhs?)\b\.?|[KkM]\b|(?(before)[BT]\b|(?!)))?"
-        rf"\s*(?P<error>(?:\+/?-|\u00b1)\s?[0-9.,]+%?|(?<=\s)?\([-0-9.,%; ]+\))?"
+        + rf"|{_DIGITS[point]})(?P<end_sign>-(?=\s*\Z))?"
         rf"(?P<flag>{_FLAG})?(?:\s*(?P<unit>{_CURRENCY}|{_UNIT}))?(?P<mark_after>{_FLAG})?"
         r"\s*(?(open)\))'?"
     )
@@ -61,39 +46,15 @@ _NUMBER = {
 }
 _BYTE = "(?:[0-9]|[1-9][0-9]|1[0-9][0-9]|2[0-4][0-9]|25[0-5])"
 _IP_ADDRESS = re.compile(rf"{_BYTE}(?:\.{_BYTE}){{3}}")
-_SCALES = {
-    "k": 1e3,
-    "thousand": 1e3,
-    "tsd": 1e3,
-    "lakh": 1e5,
-    "crore": 1e7,
-    "m": 1e6,
-    "mn": 1e6,
-    "mio": 1e6,
-    "million": 1e6,
-    "b": 1e9,
-    "bn": 1e9,
-    "mrd": 1e9,
-    "billion": 1e9,
-    "t": 1e12,
-    "trillion": 1e12,
-}
-_VULGAR = {
-    "\u00bc": "1/4",
-    "\u00bd": "1/2",
-    "\u00be": "3/4",
-    "\u2153": "1/3",
-    "\u2154": "2/3",
-    "\u215b": "1/8",
-    "\u215c": "3/8",
-    "\u215d": "5/8",
-    "\u215e": "7/8",
-}
-_SCORES = ("5", "10", "20", "100")
-"""What marks are out of: 8/10 is 8, not a fraction."""
+_SCALE = re.compile(
+    r"K|[MGBT]|(?i:thousand|million|billion|trillion|mn|mio|mrd|bn|tsd|crore|lakh)s?\b.*"
+)
+"""What multiplies a number, or is a unit: 4.5K beside 300 is no number."""
 
 _ORDINALS = {"st", "nd", "rd", "th"}
 
+FRACTION = re.compile(r"(?:(?P<whole>[0-9]{1,4})[ -])?(?P<top>[0-9]{1,4})\s?/\s?(?P<bottom>[0-9]+)")
+"""Two numbers with a stroke: a fraction, a mark out of ten, a season or a blood pressure."""
 
 SHORT_UNITS = frozenset(
     (
@@ -113,7 +74,7 @@ class Number(NamedTuple):
       unit: the unit or currency, ``""`` if there is none.
       mark: the mark between thousands, ``""`` if there is none.
       remark: ``"flag"`` for a number with a letter or sign after it, ``"limit"`` for ``<0.5``,
-        ``"about"`` for ``~5``, ``"error"`` for one with a second number in brackets; else ``""``.
+        ``"about"`` for ``~5``; else ``""``.
     """
 
     value: float
@@ -150,25 +111,22 @@ def parse_number(text: str, point: str = ".") -> Number | None:
 
     Example:
       >>> from hgr_jax.tables.number_texts import parse_number
-      >>> for text in ("$5,125.73", "70.1 kg", "<0.5", "1,234 (5)", "2 1/2", "4.5K"):
+      >>> for text in ("$5,125.73", "70.1 kg", "<0.5", "(12)", "1 234"):
       ...     number = parse_number(text)
       ...     print([number.value, number.unit, number.remark])
       [5125.73, '$', '']
       [70.1, 'kg', '']
       [0.25, '', 'limit']
-      [1234.0, '', 'error']
-      [2.5, '', '']
-      [4500.0, '', '']
+      [-12.0, '', '']
+      [1234.0, '', '']
       >>> parse_number("5.125,73", ",").value
       5125.73
     """
     if point == "." and is_number(text):
         return Number(float(text))
-    if len(text) > 60 or (not any(map(str.isdecimal, text)) and not _VULGAR.keys() & {*text}):
+    if len(text) > 60 or not any(map(str.isdecimal, text)):
         return None
     plain = text.translate(_PLAIN_CHARACTERS)
-    for vulgar in _VULGAR.keys() & {*plain}:
-        plain = re.sub(rf"\s*{vulgar}", f" {_VULGAR[vulgar]}", plain).strip()
     match = _NUMBER[point].fullmatch(plain)
     return _number_of(match, point) if match and not _IP_ADDRESS.fullmatch(plain) else None
 
@@ -177,32 +135,18 @@ def _number_of(match: re.Match[str], point: str) -> Number | None:
     """Return the number of a match, None if its parts do not go together."""
     signs = [match[part] for part in ("sign", "late_sign", "end_sign") if match[part]]
     before, unit, limit = match["before"] or "", match["unit"] or "", match["limit"]
-    if len(signs) + bool(match["open"]) > 1 or (before and unit):
+    if len(signs) + bool(match["open"]) > 1 or (before and unit) or _SCALE.fullmatch(unit):
         return None
-    if match["top"]:
-        if unit.startswith("/"):  # a date of three numbers
-            return None
-        value = float(match["whole"] or 0) + float(match["top"]) / float(match["bottom"])
-        if not match["whole"] and match["bottom"] in _SCORES:
-            value, unit = float(match["top"]), f"/{match['bottom']}"
-    else:
-        digits = match["digits"]
-        if match["power"]:
-            digits = re.sub(r"\s?[x*].*", "", digits) + f"e{match['power']}"
-        digits = re.sub(r"[' ]|," if point == "." else r"[' .]", "", digits)
-        value = float(digits.replace(",", ".").lower().replace("d", "e"))
-    if match["scale"]:
-        scale = match["scale"].strip().lower().rstrip(".")
-        value *= _SCALES[scale if scale in _SCALES else scale.removesuffix("s")]
+    digits = re.sub(r"[' ]|," if point == "." else r"[' .]", "", match["digits"])
+    value = float(digits.replace(",", ".").lower().replace("d", "e"))
     if match["open"] or "-" in signs:
         value = -value
     if limit and limit[0] == "<" and value > 0:
         value /= 2
     flag = match["flag"] or match["mark_after"]
     remark = "limit" if limit and limit[0] in "<>" else "about" if limit else ""
-    remark = remark or ("error" if match["error"] else "flag" if flag else "")
     unit = "" if unit in _ORDINALS else _singular(before or unit)
-    return Number(value, unit, match["mark"] or "", remark)
+    return Number(value, unit, match["mark"] or "", remark or ("flag" if flag else ""))
 
 
 def _singular(unit: str) -> str:
@@ -214,6 +158,14 @@ def as_number(text: str, point: str = ".") -> float | None:
     """Parse a number as `parse_number` does, and return its value alone."""
     number = parse_number(text, point)
     return None if number is None else number.value
+
+
+def as_fraction(text: str) -> float | None:
+    """Parse two numbers with a stroke as a fraction, perhaps after a whole number."""
+    match = FRACTION.fullmatch(text)
+    if match is None or not int(match["bottom"]):
+        return None
+    return float(match["whole"] or 0) + float(match["top"]) / float(match["bottom"])
 
 
 def loses_digits(integer: int | None) -> bool:

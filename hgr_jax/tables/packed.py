@@ -18,7 +18,7 @@ from collections.abc import Callable, Iterator
 from pathlib import Path, PurePath
 from typing import Any
 
-from hgr_jax.tables.delimited import arrow
+from hgr_jax.tables.arrow_columns import arrow
 from hgr_jax.tables.faults import READABLE, TableError, listed, printable, reason_of
 
 FORMATS = {
@@ -32,7 +32,7 @@ FORMATS = {
 
 DATABASES = ("SQLite", "DuckDB")
 
-_WORKBOOK_MEMBERS = ("xl/workbook.xml", "content.xml")
+_WORKBOOK_MEMBERS = ("[Content_Types].xml", "content.xml")
 """What the zip archives hold that are .xlsx and .ods."""
 
 _FORMAT_BY_START = {
@@ -48,23 +48,13 @@ _FORMAT_BY_START = {
 }
 """Formats by the pattern of the first bytes."""
 
-_UNREADABLE = {
-    rb"\xd0\xcf\x11\xe0": (
-        "an old Excel file (.xls), or one with a password; save it as .xlsx without one, or as CSV"
-    ),
-    rb"\x89HDF": "an HDF5 file; export the table as CSV or Parquet",
-    rb"CDF[\x01\x02\x05]": "a netCDF file; export the table as CSV or Parquet",
-    rb"%PDF": f"a PDF file; expected {READABLE}",
-    rb"\x89PNG|\xff\xd8\xff|GIF8": f"a picture; expected {READABLE}",
-    rb"\x80[\x03-\x05]": f"a Python pickle; expected {READABLE}",
-    rb"\x93NUMPY": f"a NumPy array; expected {READABLE}",
-    rb"RD[AX][23]\n|[XA]\n\0\0\0[\x02\x03]|A\n[23]\n": "an R file; save the table as CSV",
-    rb"Obj\x01": "an Avro file; save the table as Parquet",
-    rb"(?i)<!DOCTYPE|<html|<\?xml": f"a page or XML; expected {READABLE}",
-    rb"7z\xbc\xaf": "a 7z archive; unpack it",
-    rb"Rar!": "a RAR archive; unpack it",
-    rb".{257}ustar": "a tar archive; unpack it",
-}
+_OTHER_KINDS = re.compile(
+    rb"\xd0\xcf\x11\xe0|\x89HDF|CDF[\x01\x02\x05]|%PDF|\x89PNG|\xff\xd8\xff|GIF8|\x80[\x03-\x05]"
+    rb"|\x93NUMPY|RD[AX][23]\n|X\n\0\0\0[\x02\x03]|Obj\x01|(?i:<!DOCTYPE|<html|<\?xml)|7z\xbc\xaf"
+    rb"|Rar!|.{257}ustar",
+    re.DOTALL,
+)
+"""First bytes of old workbooks, of HDF5, netCDF, R, Avro, pictures, pages and archives."""
 
 MAX_UNPACKED_SIZE, MAX_UNPACKED_RATIO = 2**30, 200
 """Largest number of bytes to which a file is unpacked, if that is more than so many times its size.
@@ -92,11 +82,11 @@ class Contents:
     """The contents of a file.
 
     Attributes:
-      body: all bytes, unpacked; of a database that is to be read in its place only the first.
+      body: all bytes, unpacked; of text and databases that are read in their place the first ones.
       name: the name, whose ending may tell the format.
       shown: the name in messages.
       note: a note on what was unpacked.
-      path: place of a database.
+      path: place of a file that is not packed.
     """
 
     body: bytes
@@ -117,27 +107,26 @@ class Contents:
             yield path
 
 
-def check_readable(path: Path) -> None:
-    """Raise a `TableError` if a file does not exist or cannot be read."""
-    if str(path) != "-" and not path.is_fifo():  # a pipe can be read only once
-        with _explaining_read_errors(printable(str(path))), path.open("rb"):
-            pass
-
-
 def read_contents(path: Path) -> Contents:
     """Read a file, and unpack ``.gz``, ``.bz2``, ``.xz``, ``.zst``, and a ``.zip`` of one table.
 
     ``-`` is standard input.
     """
     if str(path) == "-":
-        contents = Contents(sys.stdin.buffer.read(), "", "standard input")
+        if sys.stdin is None or sys.stdin.closed:
+            raise TableError("standard input is closed: pipe a table into it, or name a file")
+        with _explaining_read_errors("standard input"):
+            contents = Contents(sys.stdin.buffer.read(), "", "standard input")
     else:
         shown = printable(str(path))
         with _explaining_read_errors(shown), path.open("rb") as file:
-            start = file.peek(20)  # a pipe can be read only once
-            if path.is_file() and _match(_FORMAT_BY_START, start) in DATABASES:
-                return Contents(start, path.name, shown, path=path)
-            contents = Contents(file.read(), path.name, shown)
+            start = file.peek(1000)[:1000]  # a pipe can be read only once
+            place = path if path.is_file() else None
+            found = Contents(start, path.name, shown, path=place)
+            is_packed = start.startswith((b"PK\x03\x04", *_OPENERS))
+            if place and not is_packed and format_of(found) in (*DATABASES, "CSV"):
+                return found
+            contents = Contents(file.read(), path.name, shown, path=place)
     limit = unpacked_limit(contents.body)
     for _ in range(MAX_LAYERS + 1):
         unpacked = _unpack(contents, limit)
@@ -185,7 +174,7 @@ def _unpack(contents: Contents, limit: int) -> Contents | None:
                     body = file.read(limit + 1)
                 check_unpacked_size(len(body), limit, contents.shown)
                 name = PurePath(contents.name).stem
-                return dataclasses.replace(contents, body=body, name=name)
+                return dataclasses.replace(contents, body=body, name=name, path=None)
         if not contents.body.startswith(b"PK\x03\x04"):
             return None
         with zipfile.ZipFile(io.BytesIO(contents.body)) as archive:
@@ -222,14 +211,6 @@ def _only_table(archive: zipfile.ZipFile, contents: Contents, limit: int) -> Con
     """Read the only file of an archive, or else the only one whose name is that of a table."""
     shown, names = contents.shown, archive.namelist()
     names = [name for name in names if not name.endswith("/") and not name.startswith("__MACOSX/")]
-    for member, what in (
-        ("xl/workbook.bin", "a binary workbook (.xlsb); save it as .xlsx or CSV"),
-        ("word/document.xml", f"a Word document; expected {READABLE}"),
-        ("ppt/presentation.xml", f"a presentation; expected {READABLE}"),
-        ("Index/Document.iwa", "a Numbers document; export it as .xlsx or CSV"),
-    ):
-        if member in names:
-            raise TableError(f"{shown} is {what}")
     tables = [n for n in names if PurePath(n).suffix.lower() in _TABLE_ENDINGS]
     if len(names) > 1 and len(tables) == 1:
         note = f"of the {len(names)} files in it, {printable(tables[0])!r} is read"
@@ -257,8 +238,11 @@ def format_of(contents: Contents) -> str:
     body = contents.body
     if body.startswith(b"PK\x03\x04"):  # another archive is unpacked
         return "workbook"
-    if what := _match(_UNREADABLE, body):
-        raise TableError(f"{contents.shown} is {what}")
+    if _OTHER_KINDS.match(body):
+        raise TableError(
+            f"{contents.shown} is a file of another kind; expected {READABLE}: save, export or"
+            " unpack the table as one of these"
+        )
     kind = FORMATS.get(PurePath(contents.name).suffix.lower())
     start = body[:1000].lstrip(b"\xef\xbb\xbf \r\n\t")
     found = _match(_FORMAT_BY_START, body) or _match(_FORMAT_BY_START, start) or "CSV"

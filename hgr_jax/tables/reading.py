@@ -8,8 +8,8 @@ from collections.abc import Iterable, Mapping, Sequence
 
 from hgr_jax._checks import check_choice, check_count
 from hgr_jax.tables.faults import TYPES, TableError, check_names
+from hgr_jax.tables.meanings import MISSING, Hints
 from hgr_jax.tables.number_texts import is_number
-from hgr_jax.tables.texts import MISSING, Hints
 
 
 @dataclasses.dataclass(frozen=True)
@@ -31,7 +31,6 @@ class Reading:
       columns: the columns to read; empty for all.
       drop: columns to leave out.
       types: what columns are, by name, one of `TYPES`: ``id`` leaves a column out.
-      forms: forms of columns by name, with their decimal points; other forms are inferred.
     """
 
     delimiter: str | None = None
@@ -109,8 +108,8 @@ class Reading:
         """Return what is known of a column."""
         kind = self.types.get(name)
         if kind in ("dmy", "mdy"):
-            return Hints(self.point, kind, "date")
-        return Hints(self.point, type=kind)
+            return Hints(self.point, kind, "date", name)
+        return Hints(self.point, type=kind, name=name)
 
     @property
     def na_texts(self) -> frozenset[str]:

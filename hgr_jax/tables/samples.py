@@ -7,17 +7,21 @@ It does not depend on how the table is cut, and the samples of parts join to tha
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from hgr_jax._arrays import Integers
-from hgr_jax.tables.arrow_columns import TEXT, ZONED, TextCells, kind_of
-from hgr_jax.tables.delimited import arrow
+from hgr_jax.tables.arrow_columns import TEXT, ZONED, arrow, count_missing_texts, kind_of
+from hgr_jax.tables.columns import Frame
+from hgr_jax.tables.meanings import is_missing
 
 Keys = NDArray[np.uint64]
+
+BATCH_ROWS = 2**16
+"""Largest number of rows that are read at a time."""
 
 
 def random_keys(positions: Integers) -> Keys:
@@ -107,17 +111,37 @@ def count_missing(column: Any) -> int:
     types, compute = arrow().types, arrow().compute
     if types.is_floating(column.type):
         return len(column) - (compute.sum(compute.is_finite(column)).as_py() or 0)
-    is_text = types.is_string(column.type) or types.is_large_string(column.type)
-    return int((TextCells.of(column).present if is_text else column).null_count)
+    is_text = kind_of(column.type) == TEXT and not types.is_dictionary(column.type)
+    return count_missing_texts(column) if is_text else int(column.null_count)
 
 
-def with_levels(table: Any) -> Any:
-    """Return an Arrow table whose texts are levels of categories, which are not parsed again."""
-    for place, field in enumerate(table.schema):
-        if kind_of(field.type) == TEXT and not arrow().types.is_dictionary(field.type):
-            levels = table.column(place).dictionary_encode()
-            table = table.set_column(place, field.name, levels)
-    return table
+def missing_of_all(
+    read: Callable[[Sequence[str], int], Iterator[Any]],
+    sample: Any,
+    parsed: Frame,
+    missing: Mapping[str, int],
+) -> dict[str, int]:
+    """Count the missing values of all rows of a table of texts, of which a sample was parsed.
+
+    Args:
+      read: yields all rows of some columns, in batches.
+      sample: the texts of the sample.
+      parsed: what they are: those of another kind than their column are missing, too.
+      missing: number of texts that mean a missing value, by column.
+    """
+    compute, counts, odd = arrow().compute, dict(missing), {}
+    for name in parsed.columns:
+        if not parsed.is_text(name):
+            texts = sample[name].filter(arrow().array(parsed.missing(name))).unique()
+            trimmed = [text.strip() for text in texts.drop_null().to_pylist()]
+            odd[name] = [text for text in trimmed if not is_missing(text)]
+    odd = {name: texts for name, texts in odd.items() if texts}
+    for batch in read([*odd], BATCH_ROWS) if odd else ():
+        for name, texts in odd.items():
+            trim = compute.utf8_trim_whitespace(batch.column(name))
+            found = compute.sum(compute.is_in(trim, arrow().array(texts))).as_py()
+            counts[name] = counts.get(name, 0) + (found or 0)
+    return counts
 
 
 def joined_tables(tables: Sequence[Any], kinds: Mapping[str, str]) -> Any:

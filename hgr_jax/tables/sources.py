@@ -10,22 +10,28 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+import numpy as np
+
+from hgr_jax._arrays import Integers
 from hgr_jax._optional import require
 from hgr_jax.tables.arrow_columns import (
     EMPTY,
     NUMBER,
+    TEXT,
+    arrow,
     as_arrow,
+    as_plain,
     check_kind,
-    kind_of_meaning,
     kinds_of,
+    parquet_categories,
+    with_categories,
 )
 from hgr_jax.tables.columns import Frame
-from hgr_jax.tables.csv_files import CsvFile, CsvFiles
 from hgr_jax.tables.databases import open_duckdb, quoted
-from hgr_jax.tables.delimited import arrow
-from hgr_jax.tables.faults import TableError, printable, reason_of
-from hgr_jax.tables.files import check_fits, read_table
+from hgr_jax.tables.faults import TableError, check_names, printable, reason_of
+from hgr_jax.tables.files import check_fits, names_of_text, parse_texts, read_table
 from hgr_jax.tables.reading import Reading
+from hgr_jax.tables.text_files import TextFile, open_text
 
 PARQUET = (".parquet", ".pq")
 DELIMITED = (".csv", ".tsv", ".csv.gz", ".tsv.gz")
@@ -66,7 +72,8 @@ class Source:
       kinds: kinds of the columns that a scan can use, by name.
       order: names of all columns.
       notes: notes on columns by name, and on files by their names.
-      is_parsed: whether its texts are levels, and nothing that is still to be parsed.
+      parse: parses the columns of texts of some rows, given their positions; None for columns that
+        have types.
     """
 
     name: str
@@ -74,14 +81,11 @@ class Source:
     kinds: Mapping[str, str]
     order: Sequence[str]
     notes: Mapping[str, str] = dataclasses.field(default_factory=dict)
-    is_parsed: bool = False
+    parse: Callable[[Any, Integers], Frame] | None = None
 
     @classmethod
-    def of(cls, name: str, parts: Sequence[Part], notes: Mapping[str, str] | None = None) -> Source:
-        """Return a source of parts; a `TableError` unless they have the same columns.
-
-        With ``notes``, texts are parsed already.
-        """
+    def of(cls, name: str, parts: Sequence[Part]) -> Source:
+        """Return a source of parts; a `TableError` unless they have the same columns."""
         first = parts[0]
         kinds = dict(first.kinds)
         for part in parts[1:]:
@@ -97,7 +101,7 @@ class Source:
                     check_kind(column, earlier, kind, part.name)
         # A column without any value is read as numbers; texts in later batches are then an error.
         usable = {n: kind or NUMBER for n, kind in kinds.items() if kind is not None}
-        return cls(name, tuple(parts), usable, list(kinds), notes or {}, notes is not None)
+        return cls(name, tuple(parts), usable, list(kinds))
 
     def select(self, names: Sequence[str]) -> Source:
         """Select columns."""
@@ -124,7 +128,8 @@ class Source:
                     for name, kind in kinds_of(batch.schema, part.name).items():
                         check_kind(name, kinds[name], kind, part.name)
                     for start in range(0, len(batch), rows):
-                        yield arrow().Table.from_batches([batch.slice(start, rows)])
+                        table = arrow().Table.from_batches([batch.slice(start, rows)])
+                        yield as_plain(table)
 
 
 @contextlib.contextmanager
@@ -201,16 +206,29 @@ def of_files(path: str | Path, reading: Reading) -> Source:
     tables = [file for file in files if file.name.lower().endswith((*DELIMITED, ".txt"))]
     for file in tables:
         check_fits("CSV", printable(str(file)), reading)
-    if len(tables) < len(files):
-        _refuse_reading(shown, reading)
-    with _explaining_part_errors(shown):
-        csv, notes = _csv_parts(tables, reading) if tables else ([], None)
-    csv_parts = iter(csv)
+    if len(tables) == len(files):
+        return _text_source(shown, tables, reading)
+    _refuse_reading(shown, reading)
     parts = []
     for file in files:
         with _explaining_part_errors(printable(str(file))):
-            parts.append(next(csv_parts) if file in tables else _typed_part(file, reading))
-    return Source.of(shown, parts, notes)
+            parts.append((_whole_part if file in tables else _typed_part)(file, reading))
+    return Source.of(shown, parts)
+
+
+def _whole_part(file: Path, reading: Reading) -> Part:
+    """Return a text file, which is read whole, as a part beside files whose columns have types."""
+    frame = read_table(file, reading)
+    columns = {
+        name: [text or None for text in column] if frame.is_text(name) else column
+        for name, column in frame.columns.items()
+    }
+    table = arrow().table(columns)
+
+    def read(kinds: Mapping[str, str], size: int) -> Iterator[Any]:
+        yield from table.select(list(kinds)).to_batches(size)
+
+    return Part(printable(str(file)), kinds_of(table.schema), table.num_rows, read)
 
 
 def _typed_part(file: Path, reading: Reading) -> Part:
@@ -219,7 +237,11 @@ def _typed_part(file: Path, reading: Reading) -> Part:
     if name.endswith(DUCKDB):
         return _duckdb_part(file, reading)
     check_fits("Feather" if name.endswith(FEATHER) else "Parquet", shown, reading)
-    return _feather_part(file) if name.endswith(FEATHER) else _parquet_part(file)
+    form = "ipc" if name.endswith(FEATHER) else "parquet"
+    if form == "parquet":  # a dataset has no word for names that are repeated
+        kinds_of(require("pyarrow.parquet").read_schema(file), shown)
+    dataset = require("pyarrow.dataset").dataset(file, format=form)
+    return _fragment_part(next(dataset.get_fragments()), dataset.schema, shown)
 
 
 def _refuse_reading(shown: str, reading: Reading) -> None:
@@ -270,63 +292,56 @@ def names_several(path: Path) -> bool:
     return path.is_dir() or (glob.has_magic(str(path)) and not path.exists())
 
 
-def _parquet_part(file: Path) -> Part:
-    reader = require("pyarrow.parquet")
-    with reader.ParquetFile(file) as opened:
-        kinds = kinds_of(opened.schema_arrow, printable(str(file)))
-        rows = opened.metadata.num_rows
-
-    def read(kinds: Mapping[str, str], size: int) -> Iterator[Any]:
-        # Arrow would keep all of the file in memory, as read ahead, until its end.
-        with reader.ParquetFile(file, pre_buffer=False) as opened:
-            yield from opened.iter_batches(size, columns=list(kinds))
-
-    return Part(printable(str(file)), kinds, rows, read)
-
-
-def _feather_part(file: Path) -> Part:
-    dataset = require("pyarrow.dataset").dataset(file, format="ipc")
-    return _fragment_part(next(dataset.get_fragments()), dataset.schema, printable(str(file)))
-
-
 def _duckdb_part(file: Path, reading: Reading) -> Part:
     shown = printable(str(file))
 
     def read(kinds: Mapping[str, str], size: int) -> Iterator[Any]:
-        with open_duckdb(file, shown, reading) as (table, _):
+        with open_duckdb(file, shown, reading.table) as (table, _):
             chosen = table.project(", ".join(map(quoted, kinds)))
             yield from arrow().RecordBatchReader.from_stream(chosen)
 
-    with open_duckdb(file, shown, reading) as (table, _):
+    with open_duckdb(file, shown, reading.table) as (table, _):
         schema = arrow().RecordBatchReader.from_stream(table.limit(0)).schema
         return Part(shown, kinds_of(schema, shown), len(table), read)
 
 
-def _csv_parts(paths: Sequence[Path], reading: Reading) -> tuple[list[Part], dict[str, str]]:
-    """Read CSV files as parts of one table, with notes on it."""
-    files: list[CsvFile] = []
+def _text_source(shown: str, paths: Sequence[Path], reading: Reading) -> Source:
+    """Return the source of text files that are one table: what their texts mean is told at last."""
+    files: list[TextFile] = []
+    parts, notes = [], dict[str, str]()
     for path in paths:
-        with _explaining_part_errors(printable(str(path))):
-            files.append(CsvFile.of(path, reading, sum(file.rows for file in files)))
-    table = CsvFiles.of(files)
+        name = printable(str(path))
+        with _explaining_part_errors(name):
+            rows, file = open_text(path, name, reading).counted()
+        names, found = names_of_text(file, reading)
+        check_names(name, names, list(reading.types))
+        notes |= found
+        files.append(file)
+        parts.append(Part(name, dict.fromkeys(names, TEXT), rows, _reader_of(file, names)))
+    ends = np.cumsum([0, *(part.rows for part in parts)])
 
-    def kind(file: CsvFile, name: str) -> str | None:
-        meaning = table.meanings[name]
-        if meaning.skip:
-            return None
-        if meaning.is_text and not file.counts[name].present:
-            return EMPTY
-        return kind_of_meaning(meaning)
+    def parse(table: Any, positions: Integers) -> Frame:
+        def where(row: int) -> str:
+            place = int(np.searchsorted(ends, positions[row], side="right")) - 1
+            line = f"in line {files[place].line(int(positions[row] - ends[place]))}"
+            return f"{line} of {files[place].shown}" if len(files) > 1 else line
 
-    def part(file: CsvFile) -> Part:
-        def read(kinds: Mapping[str, str], size: int) -> Iterator[Any]:
-            return table.batches(file, list(kinds))
+        columns = dict(zip(table.column_names, table.columns, strict=True))
+        remarks = {file.shown: file.notes for file in files}
+        comma = files[0].dialect.delimiter == ","
+        name = files[0].shown if len(files) == 1 else shown
+        return parse_texts(name, columns, (notes, remarks), reading, where, comma=comma)
 
-        kinds = {name: kind(file, name) for name in file.names}
-        return Part(file.shown, kinds, file.rows, read)
+    return dataclasses.replace(Source.of(shown, parts), parse=parse)
 
-    left_out = {name: m.skip for name, m in table.meanings.items() if m.skip}
-    return [part(file) for file in files], {**table.notes, **left_out}
+
+def _reader_of(file: TextFile, names: Sequence[str]) -> Callable[..., Iterator[Any]]:
+    def read(kinds: Mapping[str, str], size: int) -> Iterator[Any]:
+        for batch in file.batches():
+            named = arrow().RecordBatch.from_arrays(batch.columns, list(names))
+            yield named.select(list(kinds))
+
+    return read
 
 
 def _dataset_source(dataset: Any) -> Source:
@@ -342,14 +357,26 @@ def _dataset_source(dataset: Any) -> Source:
 
 
 def _fragment_part(fragment: Any, schema: Any, name: str) -> Part:
+    is_parquet, options = hasattr(fragment, "metadata"), {}
+    categories = parquet_categories(fragment.metadata) if is_parquet else []
+    if is_parquet:  # Arrow would keep all of the file in memory, as read ahead, until its end
+        dataset = require("pyarrow.dataset")
+        scan = dataset.ParquetFragmentScanOptions(pre_buffer=False)
+        options = {"fragment_scan_options": scan}
+
     def read(kinds: Mapping[str, str], size: int) -> Iterator[Any]:
         for batch in fragment.to_batches(
-            schema=schema, columns=list(kinds), batch_size=size, batch_readahead=READ_AHEAD
+            schema=schema,
+            columns=list(kinds),
+            batch_size=size,
+            batch_readahead=READ_AHEAD,
+            **options,
         ):
             batch.validate(full=True)  # as `read_arrow` does
-            yield batch
+            yield with_categories(batch, categories)
 
-    return Part(name, kinds_of(schema, name), fragment.count_rows(), read)
+    kinds = kinds_of(schema, name) | dict.fromkeys(categories, TEXT)
+    return Part(name, kinds, fragment.count_rows(), read)
 
 
 def _lazy_frame_source(frame: Any) -> Source:
@@ -358,6 +385,9 @@ def _lazy_frame_source(frame: Any) -> Source:
             "batches of a LazyFrame need polars 1.34 or newer: update it, or write the frame to"
             " Parquet (sink_parquet) and pass that file."
         )
+    polars = require("polars")
+    wide = polars.selectors.by_dtype(polars.Int128)  # which Arrow does not have
+    frame = frame.with_columns(wide.cast(polars.Float64))
     schema = frame.limit(0).collect().to_arrow().schema
 
     def read(kinds: Mapping[str, str], size: int) -> Iterator[Any]:

@@ -1,0 +1,660 @@
+"""Decide what columns of texts hold: numbers, dates, times, durations, booleans, or plain text.
+
+One odd text does not turn many numbers into a column of text: it counts as missing, with a note.
+The columns of a file decide together: a decimal comma in one of them is one in all.
+"""
+
+from __future__ import annotations
+
+import collections
+import dataclasses
+import functools
+import re
+from collections.abc import Callable, Collection, Mapping, Sequence
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from hgr_jax._texts import counted
+from hgr_jax.tables import date_texts
+from hgr_jax.tables.date_texts import DATE_ORDERS
+from hgr_jax.tables.number_texts import (
+    FRACTION,
+    MAX_EXACT_DIGITS,
+    Number,
+    as_fraction,
+    as_integer,
+    is_flag,
+    is_number,
+    loses_digits,
+    parse_number,
+)
+
+MISSING = frozenset(
+    {"", "?", "na", "n/a", "n.a.", "n.a", "nan", "-nan", "null", "(null)", "none", "nil", "\\n"}
+    | {"<na>", "<null>", "#na", "#n/a", "#n/a n/a", "na_integer_", "na_real_", "na_character_"}
+    | {"#div/0!", "#ref!", "#value!", "#name?", "#num!", "#null!", "#error!", "#getting_data"}
+    | {"1.#ind", "-1.#ind", "1.#qnan", "-1.#qnan"}
+)
+"""Texts that mean a missing value, in lower case."""
+
+NAMES = frozenset({"Na", "Nan", "Nil"})
+"""Texts that are names, though they are in `MISSING` in lower case."""
+
+_GAP_SIGN = re.compile(
+    r"[-\u2013\u2014.*:]{1,4}|\u2026|:\s?[a-z]{1,2}|\.[a-z_]|n\.?[drs]\.?|tba|tbc|tbd"
+    r"|missing|unknown|suppressed|not (?:available|applicable|reported)|s\.?/d|k\.\s?a\.",
+    re.IGNORECASE,
+)
+"""Texts that mean a missing value in a column of numbers or dates only."""
+
+IDENTIFIERS = "identifiers, as its type says"
+"""Why a column of type ``id`` is left out."""
+
+MISSING_LEVEL = "(missing)"
+"""The level of missing values, where they are one."""
+
+NEARLY_ALL, MOST = 0.9, 0.5
+"""A column is of a kind if the first share of its values is; the others count as missing."""
+
+FEW_ODD, SEVERAL = 3, 12
+"""A column of numbers may have the second share of them, if at least `SEVERAL` are different and at
+most `FEW_ODD` different texts are none."""
+
+SAMPLE_SIZE, MIN_SAMPLE_SHARE = 300, 0.4
+"""A kind is tried on all texts if this share of a sample is of it."""
+
+ODD_LISTED, MAX_ODD = 5, 30
+"""Number of different odd texts that a note lists, and that are counted."""
+
+MIN_GROUPED = 4
+"""Number of whole numbers, and of numbers with a point, that tell that it is between thousands."""
+
+MIN_CODE_DIGITS, MIN_ID_DIGITS, MIN_BLANKS = 3, 16, 5
+MIN_DATE_ROWS = {"digits": 3, "month": 6}
+"""Number of rows of dates that may be whole numbers, by their order."""
+
+WORDS_OF_TYPES = {"number": ("numbers", "fractions", "durations"), "date": ("dates",)}
+"""Kinds that a column of a type can be of."""
+
+REMARKS = {
+    "about": "without the sign of about",
+    "flag": "a sign or letter after the number",
+    "limit": "half of a limit below which it lies, or the limit above which it lies",
+}
+"""What is said of numbers of each `Number.remark`."""
+
+_POINTS = re.compile(r"(?<=[0-9])[.,]|[.,](?=[0-9])")
+_CODE = re.compile(r"[0-9]{1,5}[A-Z]{1,3}|[A-Z]{1,3}[0-9]{1,5}", re.IGNORECASE)
+
+
+def is_missing(text: str, missing: Collection[str] = MISSING) -> bool:
+    """Return whether a trimmed text means a missing value; ``missing`` are in lower case."""
+    return text.lower() in missing and text not in NAMES
+
+
+def is_gap_sign(text: str) -> bool:
+    """Return whether a text means a missing value among numbers and dates."""
+    return _GAP_SIGN.fullmatch(text) is not None
+
+
+@dataclasses.dataclass(frozen=True)
+class Kind:
+    """A kind of value: the word for it, its parser, and how a note words it.
+
+    ``point`` is the decimal point of numbers, ``order`` that of dates; with ``asked``, it is tried
+    only on columns of that type.
+    """
+
+    word: str
+    read: Callable[[str], Any]
+    how: str = ""
+    point: str = ""
+    order: str = ""
+    asked: str = ""
+
+    def is_plain(self, text: str) -> bool:
+        """Return whether a text that is of this kind needs no note on how it is read."""
+        if self.point == ",":
+            return is_number(text) and "." not in text
+        return is_number(text) if self.point else not self.how
+
+    def example_note(self, text: str) -> str:
+        """Return a note on how a text is read."""
+        value = self.read(text)
+        if isinstance(value, Number | float):
+            number = value.value if isinstance(value, Number) else value
+            grouped = self.point == "," and "," not in text
+            how = " (points between thousands)" if grouped else self.how
+            return f"{text[:40]!r} is read as {number:.15g}{how}"
+        moment = value.isoformat(" ").removesuffix(" 00:00:00")
+        return f"{text[:40]!r} is read as {moment}{self.how}"
+
+
+def _date_kind(read: Callable[[str], Any], order: str, asked: str = "") -> Kind:
+    return Kind("dates", read, DATE_ORDERS[order], order=order, asked=asked)
+
+
+KINDS = (
+    Kind("numbers", parse_number, point="."),
+    Kind("numbers", functools.partial(parse_number, point=","), " (a decimal comma)", point=","),
+    Kind("true or false", lambda text: {"true": True, "false": False}.get(text.lower())),
+    _date_kind(date_texts.as_iso, "iso"),
+    _date_kind(date_texts.as_zoned, "zone"),
+    *(
+        _date_kind(functools.partial(date_texts.as_parts, order=order), order)
+        for order in ("ymd", "mdy", "dmy")
+    ),
+    _date_kind(date_texts.as_named, "name"),
+    _date_kind(date_texts.as_digits, "digits"),
+    _date_kind(date_texts.as_month, "month"),
+    _date_kind(date_texts.as_quarter, "quarter"),
+    Kind("times", date_texts.as_hours, " (hours since midnight)"),
+    Kind("durations", date_texts.as_seconds, " (seconds)"),
+    Kind("fractions", as_fraction, " (a fraction)", asked="number"),
+    *(
+        _date_kind(functools.partial(date_texts.as_unmarked, order=order), order, "date")
+        for order in ("mdy", "dmy", "digits")
+    ),
+)
+"""All kinds, the preferred first."""
+
+TEXT_KIND = Kind("text", str)
+"""The kind of texts that are none of `KINDS`."""
+
+
+@dataclasses.dataclass(frozen=True)
+class Hints:
+    """What is known of a column beside its texts.
+
+    Attributes:
+      point: the decimal point; None to infer it.
+      order: ``"dmy"`` or ``"mdy"``, for dates that are both.
+      type: one of `TYPES` in `faults`; None to infer it.
+      name: the name of the column, for notes.
+    """
+
+    point: str | None = None
+    order: str | None = None
+    type: str | None = None
+    name: str = "COLUMN"
+
+
+class Tally(NamedTuple):
+    """A text, its number of rows, and the first of them."""
+
+    row: int
+    text: str
+    rows: int
+
+
+class Texts(NamedTuple):
+    """The texts of a column.
+
+    Attributes:
+      rows: number of rows.
+      present: the different texts that are not missing; one may stand for others that are of the
+        same kinds.
+      missing: those that mean a missing value.
+    """
+
+    rows: int
+    present: Sequence[Tally]
+    missing: Sequence[Tally] = ()
+
+
+@dataclasses.dataclass(frozen=True)
+class Meaning:
+    """What the texts of a column hold, and how they are parsed.
+
+    Attributes:
+      kind: the kind of nearly all texts; `TEXT_KIND` for plain text.
+      note: how texts that are not plain are read; may be empty.
+      units: the units that numbers may have.
+      rivals: decimal points, or orders of dates, that would read as many texts.
+      marks: the points and commas that are seen in numbers.
+      fill: the level that missing values are; ``""`` if they are missing.
+      skip: the reason why the column is left out; may be empty.
+    """
+
+    kind: Kind
+    note: str = ""
+    units: frozenset[str] = frozenset({""})
+    rivals: frozenset[str] = frozenset()
+    marks: frozenset[str] = frozenset()
+    fill: str = ""
+    skip: str = ""
+
+    @property
+    def is_text(self) -> bool:
+        """Whether the texts stay as they are."""
+        return self.kind.word == TEXT_KIND.word
+
+    def parse(self, texts: Sequence[str]) -> NDArray[Any]:
+        """Parse texts; those of another kind become missing, ``""`` is missing.
+
+        Numbers are float64, dates ``datetime64``, booleans objects with None if any is missing.
+        """
+        if self.is_text:
+            return np.array([*(text or self.fill for text in texts), None], object)[:-1]
+        values = [self.kind.read(text) for text in texts]
+        if self.kind.word == "dates":
+            return in_seconds(np.array(values, "M8[us]"))
+        if self.kind.word == "true or false":
+            return np.array(values, object if None in values else bool)
+        if self.kind.point:
+            values = [None if v is None or v.unit not in self.units else v.value for v in values]
+        return np.array([np.nan if value is None else value for value in values], np.float64)
+
+
+def in_seconds(moments: NDArray[Any]) -> NDArray[Any]:
+    """Return moments in whole seconds, unless that loses a fraction."""
+    whole = moments.astype("M8[s]")
+    return whole if (np.isnat(moments) | (whole == moments)).all() else moments
+
+
+def join_tally(tallies: dict[str, Tally], key: str, tally: Tally) -> None:
+    """Add a tally to that of a key; the first rows come first."""
+    known = tallies.get(key)
+    if known is None:
+        tallies[key] = tally
+    else:
+        tallies[key] = Tally(*min(known[:2], tally[:2]), known.rows + tally.rows)
+
+
+def _with_rows(tallies: Mapping[str, Tally]) -> str:
+    """List texts with their numbers of rows, the most frequent first."""
+    ordered = sorted(tallies.items(), key=lambda item: (-item[1].rows, item[1]))
+    shown = [f"{text[:30]!r} ({tally.rows:,})" for text, tally in ordered[:ODD_LISTED]]
+    return ", ".join([*shown, "..."] if len(ordered) > ODD_LISTED else shown)
+
+
+class _KindCount:
+    """Number of rows of a kind by unit, and the texts that are of no unit of it.
+
+    Attributes:
+      kind: the kind.
+      units: the rows of each unit; kinds without units have ``""``.
+      examples: the first text of each unit that is not plain.
+      remarks: the rows of each `Number.remark`.
+      points: the points and commas that are seen, before decimals and between thousands.
+      odd: texts of another kind.
+    """
+
+    def __init__(self, kind: Kind, texts: Sequence[Tally]) -> None:
+        self.kind = kind
+        self.units: dict[str, Tally] = {}
+        self.examples: dict[str, Tally] = {}
+        self.remarks: dict[str, Tally] = {}
+        self.points: set[str] = set()
+        self.odd: dict[str, Tally] = {}
+        for tally in texts:
+            self._add(tally)
+        self.accepted = self._accepted_units() if self.units else frozenset({""})
+        self.rows = sum(tally.rows for unit, tally in self.units.items() if unit in self.accepted)
+        self.all_rows = sum(tally.rows for tally in self.units.values())
+
+    def _add(self, tally: Tally) -> None:
+        text, value = tally.text, self.kind.read(tally.text)
+        if value is None:
+            if len(self.odd) < MAX_ODD:
+                join_tally(self.odd, text, tally)
+            return
+        unit = value.unit if isinstance(value, Number) else ""
+        if unit in self.units or len(self.units) < MAX_ODD:
+            join_tally(self.units, unit, tally)
+        if not self.kind.is_plain(text):
+            self.examples[unit] = min(tally, self.examples.get(unit, tally))
+        if isinstance(value, Number):
+            if value.remark:
+                join_tally(self.remarks, value.remark, tally)
+            self.points |= {value.mark} & {".", ","}
+            self.points |= {self.kind.point} & {*_POINTS.findall(text)}
+
+    def _accepted_units(self) -> frozenset[str]:
+        """Return the units of a column: one, and letters after numbers most of which have none."""
+        rows = {unit: tally.rows for unit, tally in self.units.items()}
+        plain, total = rows.get("", 0), sum(rows.values())
+        flags = {unit for unit in rows if is_flag(unit)}
+        lettered = len(flags) > 1 and flags == {*rows} - {""} and plain
+        if plain < MOST * total and not lettered:
+            return frozenset({"", max({*rows} - {""}, key=rows.__getitem__, default="")})
+        others = {*rows} - flags - {""}
+        if plain >= NEARLY_ALL * total:  # a word after few of the numbers is no unit of all
+            others = {unit for unit in others if not unit[0].isalpha()}
+        return frozenset({"", max(others, key=rows.__getitem__, default=""), *flags})
+
+    def example(self) -> str:
+        """Return the first text in an accepted unit that is not plain, ``""`` if all are."""
+        examples = [tally for unit, tally in self.examples.items() if unit in self.accepted]
+        return min(examples).text if examples else ""
+
+    def all_odd(self) -> dict[str, Tally]:
+        """Return the texts of other kinds and of other units."""
+        others = {t.text: t for unit, t in self.units.items() if unit not in self.accepted}
+        return dict(sorted((self.odd | others).items(), key=lambda item: item[1])[:MAX_ODD])
+
+
+class _Column:
+    """The texts of a column, counted by kinds, and what they mean."""
+
+    def __init__(self, texts: Texts, hints: Hints) -> None:
+        self.texts, self.hints = texts, hints
+        self.present = sum(tally.rows for tally in texts.present)
+        self.gap_signs = sum(tally.rows for tally in texts.present if is_gap_sign(tally.text))
+        self.some = {tally.text for tally in texts.present[:SEVERAL]}
+        self.digits = [tally for tally in texts.present if tally.text.isdecimal()]
+        self.whole = sum(tally.rows for tally in self.digits)
+        self.lost = [
+            tally
+            for tally in texts.present
+            if len(tally.text) > MAX_EXACT_DIGITS and loses_digits(as_integer(tally.text))
+        ]
+        step = max(1, len(texts.present) // SAMPLE_SIZE)
+        sample = [tally.text for tally in texts.present[::step]]
+        self.counts = [
+            _KindCount(kind, texts.present) for kind in _kinds_of_sample(sample, hints.type)
+        ]
+
+    @property
+    def valued(self) -> int:
+        """The number of rows whose text is no sign of a gap."""
+        return self.present - self.gap_signs
+
+    def decide(self, where: Callable[[int], str], known: Hints, *, typed: bool) -> Meaning:
+        """Return the meaning of the column; ``known`` has what the other columns tell."""
+        if known.type in ("category", "text", "id"):
+            return Meaning(TEXT_KIND, skip=IDENTIFIERS if known.type == "id" else "")
+        typed = typed and known.type is None
+        if typed and self.present and self._all_are_numbers():
+            note = "texts that all are numbers are a category; convert them, or say"
+            return Meaning(TEXT_KIND, note=f"{note} --types {known.name}=number, to have numbers")
+        if known.type is None and (meaning := self._codes()) is not None:
+            return meaning
+        candidates = self._candidates(known)
+        if all(map(_is_season, self.some)):  # 2001/02 is no month
+            candidates = [count for count in candidates if count.kind.order != "month"]
+        if not candidates:
+            meaning = self._plain_text(typed=typed)
+            if known.type:
+                note = f"no value is a {known.type}, as its type says"
+                return dataclasses.replace(meaning, note=note)
+            return meaning
+        most = max(count.rows for count in candidates)
+        tied = [count for count in candidates if count.rows == most]
+        count = self._preferred(tied, known)
+        kind = count.kind
+        orders = {other.kind.order for other in tied} & {"mdy", "dmy"}
+        points = {other.kind.point for other in tied if other.kind.point and other.points}
+        either = orders if kind.order in orders else points if kind.point else set()
+        rivals = frozenset(either if len(either) > 1 else ())
+        note = self._note(count, where, known)
+        return Meaning(kind, note, count.accepted, rivals, frozenset(count.points))
+
+    def _all_are_numbers(self) -> bool:
+        texts = [*self.texts.present, *self.texts.missing]
+        return all(is_number(tally.text) for tally in texts)
+
+    def _candidates(self, known: Hints) -> list[_KindCount]:
+        """Return the kinds of nearly all texts, or of most if few different ones are odd."""
+        words = WORDS_OF_TYPES.get(known.type or "")
+        candidates = []
+        for count in self.counts:
+            kind = count.kind
+            if not count.rows or (kind.point and known.point not in (None, kind.point)):
+                continue
+            if words:
+                candidates.append(count)
+                continue
+            limits = count.remarks["limit"].rows if "limit" in count.remarks else 0
+            if len(self.some) < SEVERAL and limits > MOST * count.rows:  # classes: <=50K and >50K
+                continue
+            odd = [text for text in count.odd if not is_gap_sign(text)]
+            few_odd = kind.word == "numbers" and len(odd) <= FEW_ODD and len(self.some) >= SEVERAL
+            few_odd = few_odd and count.all_rows < count.rows / NEARLY_ALL
+            if count.rows >= (MOST if few_odd else NEARLY_ALL) * self.valued:
+                candidates.append(count)
+        return candidates
+
+    def _preferred(self, tied: Sequence[_KindCount], known: Hints) -> _KindCount:
+        """Return one of the kinds that read as many texts: dates of digits, then the first."""
+        by_order = {count.kind.order: count for count in reversed(tied) if count.kind.order}
+        if known.order in by_order:
+            return by_order[known.order]
+        for order, needed in MIN_DATE_ROWS.items():
+            enough = self.valued >= needed or known.type == "date"
+            if order in by_order and enough and known.type != "number":
+                return by_order[order]
+        count = tied[0]
+        if count.kind.point == "." and self._grouped(tied):
+            return tied[1]
+        if count.kind.order == "mdy" and "dmy" in by_order:
+            return by_order["dmy" if re.search(r"\d[.]\d", count.example()) else "mdy"]
+        return count
+
+    def _grouped(self, tied: Sequence[_KindCount]) -> bool:
+        """Tell whether points are between thousands: 314 and 1.913 are below and above 1,000.
+
+        Of eighths, as 2 and 1.125, the whole numbers are small.
+        """
+        marked = self.valued - self.whole
+        small = sum(tally.rows for tally in self.digits if len(tally.text) < 3)
+        return (
+            len(tied) > 1
+            and tied[1].kind.point == ","
+            and "." in tied[0].points
+            and min(self.whole, marked) >= MIN_GROUPED
+            and all(len(tally.text) <= 3 for tally in self.digits)
+            and small <= MOST * self.whole
+        )
+
+    def _note(self, count: _KindCount, where: Callable[[int], str], known: Hints) -> str:
+        """Say how texts that are not plain are read, and which are missing."""
+        example, kind = count.example(), count.kind
+        told = (
+            kind.point and known.point == kind.point and not (kind.point == "," and "." in example)
+        )
+        expected = told and is_number(example.replace(known.point or ".", "."))
+        notes = [] if not example or expected else [kind.example_note(example)]
+        for remark, tally in count.remarks.items():
+            said = f"({REMARKS[remark]}, in {counted(tally.rows, 'row')})"
+            if notes and tally.text == example:
+                notes[0] += f" {said}"
+            else:
+                notes.append(f"{tally.text[:30]!r} {said}")
+        if count.rows < self.present:
+            odd = count.all_odd()
+            first = min(odd.values())
+            notes.append(
+                f"{count.rows:,} of {self.present:,} are {kind.word}, the rest is read as missing;"
+                f" the first that is not: {first.text[:40]!r} {where(first.row)}"
+            )
+            if len(odd) > 1:
+                notes.append(f"these are {_with_rows(odd)}")
+        if kind.point and self.lost:
+            notes.append(remark_on_lost_digits(sum(t.rows for t in self.lost), min(self.lost).text))
+        if kind.point and not known.type and (order := self._unmarked_order()):
+            words = "year, month and day" if order == "digits" else DATE_ORDERS[order][2:-1]
+            option = "date" if order == "digits" else order
+            notes.append(f"they may be dates of {words} (--types {known.name}={option})")
+        return "; ".join(notes)
+
+    def _unmarked_order(self) -> str | None:
+        """Return the order in which all texts are dates without marks, None if they are none."""
+        if len(self.digits) < min(SEVERAL, len(self.texts.present)) or len(self.some) < SEVERAL:
+            return None
+        for order in ("mdy", "dmy", "digits"):
+            if all(date_texts.as_unmarked(tally.text, order) for tally in self.digits):
+                return order
+        return None
+
+    def _codes(self) -> Meaning | None:
+        """Return the meaning of codes with leading zeros, and of integers with too many digits."""
+        if not self.digits:
+            return None
+        all_whole = self.whole >= max(1, self.valued)
+        lengths = {len(tally.text) for tally in self.digits}
+        coded = [t for t in self.digits if t.text[0] == "0" and len(t.text) > 1]
+        odd = self._odd_numbers() if coded else {}
+        of_digits = all_whole and len(lengths) == 1 and min(lengths) >= MIN_CODE_DIGITS
+        if coded and (of_digits or (odd and all(map(_CODE.fullmatch, odd)))):
+            note = f"codes with leading zeros, such as {min(coded).text[:30]!r}, are text"
+            return Meaning(TEXT_KIND, note=note)
+        lost = sum(tally.rows for tally in self.lost)
+        if all_whole and lost >= NEARLY_ALL * self.present and min(lengths) >= MIN_ID_DIGITS:
+            skip = f"identifiers of {max(lengths)} digits, such as {min(self.lost).text[:40]}"
+            return Meaning(TEXT_KIND, skip=f"{skip}, which float64 does not hold exactly")
+        return None
+
+    def _odd_numbers(self) -> dict[str, Tally]:
+        """Return the texts that are no numbers, or end in a letter."""
+        count = next((count for count in self.counts if count.kind.point == "."), None)
+        if count is None:
+            return {}
+        return count.odd | {t.text: t for unit, t in count.units.items() if unit.isalpha()}
+
+    def _plain_text(self, *, typed: bool) -> Meaning:
+        """Return the meaning of plain text, with a note on texts that are read as missing."""
+        if not self.present:
+            return Meaning(KINDS[0])
+        blanks = self.texts.rows - self.present
+        if len(self.some) == 1 and min(blanks, self.present) >= MIN_BLANKS:
+            only = next(iter(self.some))
+            note = f"every value is {only[:30]!r} or missing: missing is a level, {MISSING_LEVEL!r}"
+            return Meaning(TEXT_KIND, note=note, fill=MISSING_LEVEL)
+        notes = []
+        numbers = [count for count in self.counts if count.kind.point]
+        units = max(numbers, key=lambda count: count.all_rows, default=None)
+        if (
+            units is not None
+            and len(units.units) > 1
+            and units.all_rows >= NEARLY_ALL * self.valued
+        ):
+            notes.append(f"its numbers have different units, {_with_rows(units.units)}")
+        pairs = [tally for tally in self.texts.present if FRACTION.fullmatch(tally.text)]
+        stroked = sum(tally.rows for tally in pairs)
+        are_seasons = all(map(_is_season, self.some))
+        if pairs and not are_seasons and stroked + self.whole >= NEARLY_ALL * self.valued:
+            notes.append(
+                f"{min(pairs).text!r} may be two numbers, a mark or a fraction, and is text"
+                f" (--types {self.hints.name}=number reads fractions)"
+            )
+        missing = {t.text: t for t in self.texts.missing if is_missing(t.text)}
+        if missing:
+            kept = "" if typed else "; in a category (--types) they are levels"
+            notes.append(f"read as missing: {_with_rows(missing)}{kept}")
+        return Meaning(TEXT_KIND, note="; ".join(notes))
+
+
+def _is_season(text: str) -> bool:
+    """Tell whether a text may be two years in a row: 2001-02, 2001/02."""
+    years = re.fullmatch(r"[12][0-9]([0-9]{2})[-/]([0-9]{2})", text)
+    return years is not None and (int(years[1]) + 1) % 100 == int(years[2])
+
+
+def _kinds_of_sample(sample: Sequence[str], wanted: str | None) -> list[Kind]:
+    """Return the kinds that enough of a sample is of; all for a column of a ``wanted`` type."""
+    if wanted in WORDS_OF_TYPES:
+        known = WORDS_OF_TYPES[wanted]
+        return [kind for kind in KINDS if kind.word in known and kind.asked in ("", wanted)]
+    if wanted is not None:
+        return []
+    valued = [text for text in sample if not is_gap_sign(text)]
+    needed = MIN_SAMPLE_SHARE * max(len(valued), 1)
+    words = [text for text in valued if not any(map(str.isdecimal, text)) and not is_number(text)]
+    kinds = [kind for kind in KINDS if not kind.asked]
+    if len(words) > len(valued) - needed:  # no other kind does without digits
+        valued, needed, kinds = words, min(needed, len(words)), kinds[2:3]
+    return [k for k in kinds if sum(k.read(text) is not None for text in valued) >= needed]
+
+
+def decide_meanings(
+    columns: Mapping[str, Texts],
+    hints: Mapping[str, Hints],
+    where: Callable[[int], str] = "in row {}".format,
+    *,
+    typed: bool = False,
+) -> dict[str, Meaning]:
+    """Decide the meanings of the columns of a table, which share a decimal point and date order.
+
+    Args:
+      columns: the texts of the columns by name.
+      hints: what is known of each of them.
+      where: words the place of a row.
+      typed: whether texts that all are numbers are a category, as in a table with types.
+    """
+    counts = {name: _Column(texts, hints[name]) for name, texts in columns.items()}
+
+    def decided(name: str, **known: Any) -> Meaning:
+        hint = dataclasses.replace(hints[name], **known)
+        return counts[name].decide(where, hint, typed=typed)
+
+    meanings = {name: decided(name) for name in counts}
+    sure = [meaning for meaning in meanings.values() if not meaning.rivals]
+    seen = {m.kind.point for m in sure if m.kind.point and m.kind.point in m.marks}
+    point = "," if "," in seen else "." if seen else None
+    orders = {meaning.kind.order for meaning in sure} & {"mdy", "dmy"}
+    order = orders.pop() if len(orders) == 1 else "dmy" if point == "," and not orders else None
+    for name, meaning in meanings.items():
+        if not meaning.rivals:
+            continue
+        if point and meaning.kind.point and hints[name].point is None:
+            found = decided(name, point=point)
+            first, *others = found.note.split("; ")
+            if found.note and point == ",":
+                first += ", as elsewhere in the file (--decimal . undoes it)"
+            meanings[name] = dataclasses.replace(found, note="; ".join([first, *others]))
+        elif order and meaning.kind.order in ("mdy", "dmy"):
+            meanings[name] = decided(name, order=order)
+        else:
+            meanings[name] = _noting_doubt(meaning)
+    return meanings
+
+
+def _noting_doubt(meaning: Meaning) -> Meaning:
+    """Say where a mark may be a point or lie between thousands, or day and month be exchanged."""
+    if meaning.kind.point:
+        other = "," if meaning.kind.point == "." else "."
+        if other not in meaning.marks:
+            return meaning
+        first, *others = meaning.note.split("; ")
+        note = "; ".join([f"{first}; --decimal {other} reads it otherwise", *others])
+        return dataclasses.replace(meaning, note=note)
+    note = f"{meaning.note}; day and month may be the other way round: no day is above 12"
+    return dataclasses.replace(meaning, note=note)
+
+
+def missing_note(columns: Mapping[str, Texts]) -> str:
+    """Return a note on the texts of `MISSING` in all columns."""
+    rows, places = collections.Counter[str](), collections.Counter[str]()
+    for texts in columns.values():
+        for tally in texts.missing:
+            if is_missing(tally.text):
+                rows[tally.text] += tally.rows
+                places[tally.text] += 1
+    shown = [
+        f"{text!r} ({count:,}" + (f" in {places[text]} columns)" if places[text] > 1 else ")")
+        for text, count in rows.most_common(ODD_LISTED)
+    ]
+    return f"read as missing: {', '.join(shown)}" if shown else ""
+
+
+def lost_digits_note(
+    values: NDArray[Any], exact: Callable[[NDArray[np.intp]], list[int | None]]
+) -> str:
+    """Return a note on integers that ``values (n,)``, in float64, do not hold exactly, or ``""``.
+
+    ``exact`` returns the integers of rows, None where the value is not an integer.
+    """
+    rows = np.flatnonzero((np.abs(values) >= 2.0**53) & (np.abs(values) < np.inf))
+    lost = [integer for integer in exact(rows) if loses_digits(integer)] if len(rows) else []
+    return remark_on_lost_digits(len(lost), str(lost[0])) if lost else ""
+
+
+def remark_on_lost_digits(count: int, first: str) -> str:
+    """Return the note on integers that float64 cannot hold, in ``count`` rows."""
+    return (
+        f"integers beyond 2^53 lose digits as float64, in {count:,} rows, for example {first};"
+        " leave the column out if they are identifiers"
+    )

@@ -1,0 +1,447 @@
+"""Read text files: their encoding, lines and quotes; every cell as text.
+
+A file is read by DuckDB from where it is, if it is UTF-8 and holds nothing but names and rows.  Any
+other one is copied first, line by line, into one that does.
+"""
+
+from __future__ import annotations
+
+import codecs
+import collections
+import contextlib
+import csv
+import dataclasses
+import io
+import itertools
+import re
+import shutil
+import tempfile
+import weakref
+from collections.abc import Callable, Iterable, Iterator
+from pathlib import Path
+from typing import Any
+
+from hgr_jax._optional import require
+from hgr_jax._texts import counted
+from hgr_jax.tables.arrow_columns import arrow
+from hgr_jax.tables.dialects import DELIMITERS, Dialect, any_length, find_dialect, split_lines
+from hgr_jax.tables.faults import READABLE, TableError, unreadable
+from hgr_jax.tables.layouts import find_footer
+from hgr_jax.tables.reading import Reading
+
+HEAD_BYTES = 2**18
+"""Number of first bytes of a file from which its dialect is found."""
+
+TAIL_BYTES = 2**15
+"""Number of last bytes of a file among which notes and totals are looked for."""
+
+CHUNK = 2**23
+"""Number of bytes of a file that are checked at a time."""
+
+_BYTE_ORDER_MARKS = (
+    (b"\xef\xbb\xbf", "utf-8-sig"),
+    (b"\xff\xfe\0\0", "utf-32"),
+    (b"\0\0\xfe\xff", "utf-32"),
+    (b"\xff\xfe", "utf-16"),
+    (b"\xfe\xff", "utf-16"),
+)
+"""Byte order marks and their encodings."""
+
+FIRST_ROWS, MIN_TYPED_BYTES = 300, 2**20
+"""Number of rows from which the columns of decimal numbers are told, in files of this size."""
+
+_PLAIN = re.compile(r"(?:[-+]?[0-9]+\.[0-9]*)?")
+_DECIMAL = re.compile(r"[-+]?(?:[0-9]+\.(?:[0-9]{1,2}|[0-9]{4,})|(?:0|[0-9]{4,})\.[0-9]+)")
+
+_DELIMITER_BYTES = frozenset(f"{DELIMITERS}\r\n".encode())
+_PRINTABLE_BYTES = range(0x20, 0x7F)
+
+
+@dataclasses.dataclass(frozen=True)
+class TextFile:
+    """A text file whose rows DuckDB can read.
+
+    Attributes:
+      path: where it is, in UTF-8.
+      shown: the name in messages.
+      folder: where copies of it may be written.
+      dialect: how its lines make a table.
+      skipped: number of its lines before the rows.
+      lines_before: number of lines of the original file before the first line of this one.
+      notes: what was mended or left out.
+      options: options of DuckDB that it needs.
+    """
+
+    path: Path
+    shown: str
+    folder: Folder
+    dialect: Dialect
+    skipped: int
+    lines_before: int = 0
+    notes: tuple[str, ...] = ()
+    options: str = ""
+
+    def query(self, what: str = "") -> str:
+        """Return SQL for the rows, or for ``what`` of them.
+
+        The columns ``long`` and ``short`` tell whether a row has more values than the table has
+        columns, or fewer.
+        """
+        width = self.dialect.width
+        names = [f"c{place}" for place in range(width + 1)]
+        columns = ", ".join(f"'{name}': 'VARCHAR'" for name in names)
+        blank = "trim(c0) = ''" + (" AND c1 IS NULL" if width > 1 else "")
+        flags = f"c{width} IS NOT NULL AS long, c{width - 1} IS NULL AS short"
+        return (
+            f"SELECT {what or ', '.join([*names[:-1], flags])} FROM {self._source(columns)},"
+            f" null_padding = true, nullstr = '\x01'{self.options}) WHERE NOT ({blank})"
+        )
+
+    def _source(self, columns: str) -> str:
+        """Return SQL for the file as a table, up to its last options."""
+        delimiter, path = (t.replace("'", "''") for t in (self.dialect.delimiter, str(self.path)))
+        return (
+            f"read_csv('{path}', auto_detect = false, columns = {{{columns}}}, header = false,"
+            f" quote = '\"', delim = '{delimiter}', escape = '\"', skip = {self.skipped},"
+            " strict_mode = true"
+        )
+
+    def table(self, *, typed: bool = False) -> tuple[list[Any], TextFile]:
+        """Return the columns as Arrow arrays of texts, and the file, with notes on its rows.
+
+        With ``typed``, columns of decimal numbers of a large file are parsed by DuckDB.
+
+        Raises:
+          TableError: for no rows, an open quote, and a row with too many values.
+        """
+        is_large = self.path.stat().st_size > MIN_TYPED_BYTES
+        columns = self._typed_columns() if typed and is_large else None
+        if columns is not None:
+            return columns, self
+        table, file = self._run(lambda database, file: database.sql(file.query()).to_arrow_table())
+        total = arrow().compute.sum
+        long, short = (total(table[flag]).as_py() or 0 for flag in ("long", "short"))
+        return table.columns[: self.dialect.width], file._checked(table.num_rows, long, short)
+
+    def _typed_columns(self) -> list[Any] | None:
+        """Read columns that begin with decimal numbers as such; None where one is not.
+
+        Every row must have a value for each column, perhaps an empty one.
+        """
+        duckdb, rows = require("duckdb"), itertools.islice(self._filled_rows(), FIRST_ROWS)
+        cells = zip(*(row for row, _ in rows if len(row) == self.dialect.width), strict=True)
+        are_numbers = [
+            any(map(_DECIMAL.fullmatch, column)) and all(map(_PLAIN.fullmatch, column))
+            for column in cells
+        ]
+        if not any(are_numbers) or b"_" in self.path.read_bytes():
+            return None
+        kinds = ["DOUBLE" if is_number else "VARCHAR" for is_number in are_numbers]
+        columns = ", ".join(f"'c{place}': '{kind}'" for place, kind in enumerate(kinds))
+        try:
+            with contextlib.closing(duckdb.connect()) as database:
+                table = database.sql(
+                    f"SELECT * FROM {self._source(columns)}, null_padding = false)"
+                ).to_arrow_table()
+        except duckdb.Error:
+            return None
+        read = (c for c in table.columns if arrow().types.is_floating(c.type))
+        missing = any(arrow().compute.any(arrow().compute.is_nan(c)).as_py() for c in read)
+        return None if missing else table.columns
+
+    def counted(self) -> tuple[int, TextFile]:
+        """Return the number of rows, and the file as it can be read in batches, with notes."""
+        flags = (f"c{self.dialect.width} IS NOT NULL", f"c{self.dialect.width - 1} IS NULL")
+        what = ", ".join(["count(*)", *(f"count(*) FILTER ({flag})" for flag in flags)])
+        counts, file = self._run(lambda database, file: database.sql(file.query(what)).fetchall())
+        return counts[0][0], file._checked(*counts[0])
+
+    def _checked(self, rows: int, long: int, short: int) -> TextFile:
+        """Check rows that are longer or shorter than the table; note the latter."""
+        if not rows:
+            raise TableError(f"{self.shown} has a header but no rows")
+        if long:
+            self.check_widths()
+        if not short:
+            return self
+        uneven = (end for cells, end in self._filled_rows() if len(cells) < self.dialect.width)
+        said = f"{counted(short, 'row')} {'are' if short > 1 else 'is'} shorter than the table"
+        note = f"{said}, the first in line {next(uneven, 0)}: the rest is missing"
+        return dataclasses.replace(self, notes=(*self.notes, note))
+
+    def batches(self) -> Iterator[Any]:
+        """Yield the rows as Arrow batches of texts."""
+        names = ", ".join(f"c{place}" for place in range(self.dialect.width))
+        with contextlib.closing(require("duckdb").connect()) as database:
+            yield from arrow().RecordBatchReader.from_stream(database.sql(self.query(names)))
+
+    def _run(self, read: Callable[[Any, TextFile], Any]) -> tuple[Any, TextFile]:
+        """Return what a function of a connection and a file returns, and the file that it took.
+
+        Lines in quotes or very long ones need options; quotes that are not as they should be are
+        written anew.
+        """
+        duckdb = require("duckdb")
+        size = min(self.path.stat().st_size + 2, 2**30)
+        slow = f", parallel = false, max_line_size = {max(size, 2**21)}"
+        fault = None
+        for attempt in range(3):
+            file = self if attempt == 0 else dataclasses.replace(self, options=slow)
+            if attempt == 2:
+                file = dataclasses.replace(file._mended(), options=slow)
+            try:
+                with contextlib.closing(duckdb.connect()) as database:
+                    return read(database, file), file
+            except duckdb.Error as error:
+                fault = error
+        raise unreadable(self.shown, "CSV", fault or ValueError()) from None
+
+    def _rows(self) -> Iterator[tuple[list[str], int]]:
+        """Yield the cells of each row, and the line of the original file on which it ends."""
+        with self.path.open(encoding="utf-8", newline="") as file, any_length():
+            lines = itertools.islice(file, self.skipped, None)
+            reader = csv.reader(lines, delimiter=self.dialect.delimiter)
+            for cells in reader:
+                yield cells, reader.line_num + self.skipped + self.lines_before
+
+    def _filled_rows(self) -> Iterator[tuple[list[str], int]]:
+        for cells, end in self._rows():
+            if len(cells) > 1 or "".join(cells).strip():
+                yield cells, end
+
+    def line(self, row: int) -> int:
+        """Return the line of the original file on which a row ends; blank lines are not rows."""
+        return next(itertools.islice((end for _, end in self._filled_rows()), row, None), 0)
+
+    def check_widths(self) -> None:
+        """Raise a `TableError` for a row with more values than the table has columns."""
+        width = self.dialect.width
+        for cells, end in self._rows():
+            if any(cell.strip() for cell in cells[width:]):
+                raise TableError(
+                    f"{self.shown}, line {end}: expected {width} values as in the header, got"
+                    f" {len(cells)}; --skip N leaves out N lines above the table"
+                )
+
+    def _mended(self) -> TextFile:
+        """Write the rows anew, as Python reads them; raise for a quote that is not closed."""
+        body = self.path.read_bytes()
+        _check_quotes(body, self.shown, self.dialect.delimiter, self.lines_before + 1)
+        self.check_widths()
+        path = self.folder.path / "mended.csv"
+        with path.open("w", encoding="utf-8", newline="") as file:
+            writer = csv.writer(file, delimiter=self.dialect.delimiter, lineterminator="\n")
+            for cells, _ in self._rows():
+                filled = len(cells) > 1 or any(cell.strip() for cell in cells)
+                writer.writerow(cells[: self.dialect.width] if filled else [])
+        before = self.lines_before + self.skipped
+        return dataclasses.replace(self, path=path, skipped=0, lines_before=before)
+
+
+class Folder:
+    """A folder for copies of a file, which goes when nothing refers to it any more."""
+
+    def __init__(self) -> None:
+        """Make the folder."""
+        self.path = Path(tempfile.mkdtemp(prefix="hgr-jax-"))
+        weakref.finalize(self, shutil.rmtree, self.path, ignore_errors=True)
+
+
+def open_text(path: Path, shown: str, reading: Reading) -> TextFile:
+    """Return a text file, perhaps packed as .gz, as DuckDB can read it.
+
+    Raises:
+      TableError: for bytes that are no text, an open quote at the beginning, and no table.
+    """
+    folder = Folder()
+    with path.open("rb") as file:
+        is_packed = file.read(2) == b"\x1f\x8b"
+    if is_packed:
+        with (
+            arrow().input_stream(str(path), compression="gzip") as packed,
+            (folder.path / "unpacked").open("wb") as copy,
+        ):
+            while chunk := packed.read(CHUNK):
+                copy.write(chunk)
+        path = folder.path / "unpacked"
+    return _prepared(path, shown, reading, folder)
+
+
+def _prepared(path: Path, shown: str, reading: Reading, folder: Folder) -> TextFile:
+    size = path.stat().st_size
+    with path.open("rb") as file:
+        start = file.read(HEAD_BYTES)
+        file.seek(max(size - TAIL_BYTES, 0) // 4 * 4)
+        tail = file.read()
+    encoding, note = _encoding_of(path, start, shown, reading.encoding)
+    head = codecs.getincrementaldecoder(encoding)(errors="replace").decode(start)
+    head = head.removeprefix("\ufeff")
+    if size > len(start):
+        head = head[: _end_of_rows(head)] or head
+    _check_quotes(head.encode(errors="replace"), shown, DELIMITERS)
+    dialect = find_dialect(head, shown, reading)
+    last, remark = reading.footer or 0, ""
+    if reading.footer is None:
+        text = head if size == len(start) else tail.decode(encoding, errors="ignore")
+        last, remark = _footer(text, dialect, is_head=size == len(start))
+    before = "".join(itertools.islice(io.StringIO(head, newline=""), dialect.lines_before))
+    notes = tuple(filter(None, (*dialect.notes, remark, note)))
+    is_plain = encoding == "utf-8" and not start.startswith(codecs.BOM_UTF8)
+    open_quotes = any(line.count('"') % 2 for line in before.splitlines())
+    uneven = "\r" in before.replace("\r\n", "") or 0 < before.count("\r\n") < before.count("\n")
+    is_plain = is_plain and not uneven  # DuckDB counts lines with one end of line
+    if is_plain and not (last or dialect.comment or dialect.is_rewritten or open_quotes):
+        return TextFile(path, shown, folder, dialect, dialect.lines_before, notes=notes)
+    with (
+        path.open(encoding=encoding, newline="") as file,
+        (folder.path / "rows.csv").open("w", encoding="utf-8", newline="") as copy,
+    ):
+        copy.writelines(_lines_of_rows(file, dialect, last))
+    return TextFile(
+        folder.path / "rows.csv", shown, folder, dialect, 0, dialect.lines_before, notes
+    )
+
+
+def _lines_of_rows(file: Iterable[str], dialect: Dialect, last: int) -> Iterator[str]:
+    """Yield the lines of a file that are rows, blank ones for comments."""
+    kept, tested = itertools.tee(file)
+    waiting: collections.deque[str] = collections.deque()
+    for place, (line, is_comment) in enumerate(
+        zip(kept, dialect.are_comments(tested), strict=True)
+    ):
+        if place < dialect.lines_before:
+            continue
+        line = line.removeprefix("\ufeff") if place == 0 else line
+        waiting.append("\n" if is_comment else line)
+        if len(waiting) > last:
+            line = waiting.popleft()
+            yield dialect.rewritten(line) if dialect.is_rewritten else line
+
+
+def _footer(text: str, dialect: Dialect, *, is_head: bool) -> tuple[int, str]:
+    """Return the number of last lines that are notes or totals, and a note on them.
+
+    ``text`` is the whole file, or the end of it.
+    """
+    lines = [*io.StringIO(text, newline="")]
+    first = dialect.lines_before if is_head else 1
+    are_comments = [*dialect.are_comments(lines)][first:]
+    lines = lines[first:]
+    lines = ["\n" if comment else line for line, comment in zip(lines, are_comments, strict=True)]
+    if "".join(lines).count('"') % 2:
+        return 0, ""
+    rows, places = split_lines(lines, dialect)
+    count, note = find_footer(rows, dialect.width, is_head)
+    kept = places[len(rows) - count - 1] if count < len(rows) else 0
+    return (len(lines) - kept if count else 0), note
+
+
+def _end_of_rows(text: str) -> int:
+    """Return where the last complete row of a text ends, outside of quotes; 0 if there is none."""
+    end = max(text.rfind("\n"), text.rfind("\r", 0, len(text) - 1))
+    open_quotes = text.count('"', 0, end + 1) % 2
+    while end >= 0 and open_quotes:
+        before = max(text.rfind("\n", 0, end), text.rfind("\r", 0, end))
+        open_quotes ^= text.count('"', before + 1, end + 1) % 2
+        end = before
+    return end + 1
+
+
+def _line_of(body: bytes, position: int) -> int:
+    """Return the line number, from 1, of a byte of a file."""
+    before = body[:position]
+    return 1 + before.count(b"\n") + before.replace(b"\r\n", b"").count(b"\r")
+
+
+def _encoding_of(path: Path, start: bytes, shown: str, told: str | None) -> tuple[str, str]:
+    """Return the encoding of a text file, all of which is in it, and a note if it is a guess."""
+    if start and not start.strip(b"\0"):
+        raise TableError(
+            f"{shown} holds nothing but zero bytes: it was not written or copied to its end; get it"
+            " anew"
+        )
+    encoding = told or encoding_of_start(start)
+    wide = (encoding is not None and "16" in encoding) or "32" in str(encoding)
+    decoder = codecs.getincrementaldecoder(encoding or "utf-8")()
+    bytes_before, note = 0, ""
+
+    def line_of(place: int) -> int:
+        with path.open("rb") as file:
+            return _line_of(file.read(bytes_before + place), bytes_before + place)
+
+    with path.open("rb") as file:
+        while chunk := file.read(CHUNK):
+            if not wide and b"\0" in chunk:
+                line = line_of(chunk.index(0))
+                raise TableError(
+                    f"{shown} is not a text file (line {line} holds a zero byte); expected"
+                    f" {READABLE}"
+                )
+            try:
+                if wide or not chunk.isascii() or decoder.getstate()[0]:
+                    decoder.decode(chunk, final=len(chunk) < CHUNK)
+            except UnicodeDecodeError as error:
+                if encoding is not None:
+                    begins = "--encoding says" if told else "it begins as"
+                    raise TableError(
+                        f"{shown} breaks off or is damaged: {begins} {encoding.upper()} text, but"
+                        f" byte {bytes_before + error.start} is none"
+                    ) from None
+                note = (
+                    f"line {line_of(error.start)} is not UTF-8: the file is read"
+                    " as Windows-1252 (Latin-1); --encoding names another, such as cp1250"
+                )
+                break
+            bytes_before += len(chunk)
+    if not note:
+        return encoding or "utf-8", ""
+    try:
+        path.read_bytes().decode("cp1252")
+    except UnicodeDecodeError:  # cp1252 leaves five bytes undefined
+        return "latin-1", note
+    return "cp1252", note
+
+
+def as_text(path: Path, shown: str, told: str | None) -> tuple[str, str]:
+    """Return the text of a file, and a note if its encoding is a guess."""
+    body = path.read_bytes()
+    encoding, note = _encoding_of(path, body[:HEAD_BYTES], shown, told)
+    return body.decode(encoding).removeprefix("\ufeff"), note
+
+
+def encoding_of_start(start: bytes) -> str | None:
+    """Return the encoding that the first bytes of a text file reveal, or None."""
+    marked = next((name for mark, name in _BYTE_ORDER_MARKS if start.startswith(mark)), None)
+    if marked:
+        return marked
+    start = start[:1000]
+    zeros = [start[parity::2].count(0) for parity in (0, 1)]
+    if max(zeros) <= 4 * min(zeros) + 4:  # one byte of each Latin letter in UTF-16 is zero
+        return None
+    odd = int(zeros[1] > zeros[0])
+    pairs = zip(start[odd::2], start[1 - odd :: 2], strict=False)
+    # Delimiters of ASCII text with stray zero bytes stand beside letters, not beside zeros.
+    balance = sum(
+        (high == 0) - (high in _PRINTABLE_BYTES) for high, low in pairs if low in _DELIMITER_BYTES
+    )
+    return ("utf-16-be", "utf-16-le")[odd] if balance > 0 else None
+
+
+def _check_quotes(body: bytes, shown: str, delimiter: str, first_line: int = 1) -> None:
+    """Raise for a quote that is not closed, or is closed in the middle of a value, lines later."""
+    field = re.compile(
+        rb"(?:\A|(?<=[\r\n%b]))\"(?P<inside>[^\"]*+(?:\"\"[^\"]*+)*+)(?P<end>\"?)"
+        rb"(?P<after>[^%b\r\n]{0,20})" % ((re.escape(delimiter.encode()),) * 2)
+    )
+    for match in field.finditer(body) if b'"' in body else ():
+        broken = b"\n" in match["inside"] or b"\r" in match["inside"]
+        if match["end"] and not (broken and match["after"].strip()):
+            continue
+        line = _line_of(body, match.start()) + first_line - 1
+        if not match["end"]:
+            raise TableError(f"{shown}, line {line}: a quote is opened here and never closed")
+        last = _line_of(body, match.end("inside")) + first_line - 1
+        raise TableError(
+            f"{shown}, line {line}: a quote that is opened here is closed in line {last},"
+            f" before {match['after'].decode(errors='replace')!r}; expected a delimiter there"
+        )
