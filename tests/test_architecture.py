@@ -45,7 +45,7 @@ BUDGETS = {
     "measures": 3_694,
     "inference": 4_415,
     "tables": 6_260,
-    "scanning": 9_020,
+    "scanning": 9_040,
     "cli": 1_400,
     "fairness": 5_340,
     "datasets": 200,

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Callable
 from typing import Any
 
@@ -530,6 +531,29 @@ def test_a_panel() -> None:
     assert not any("worker" in pair for pair in pairs((*found, *found.explained)))
     assert not finding(found, "pay", "bonus").explained
     assert all({"hours", "pay"} != pair for pair in pairs(found))
+
+
+def test_names_of_rows_that_are_left_out_tell_units_and_copies() -> None:
+    rng = np.random.default_rng(28)
+    country, year = np.repeat(np.arange(130), 8), np.tile(np.arange(2001, 2009), 130)
+    level = rng.normal(size=(2, 130))[:, country]
+    wealth, other = level + 0.1 * rng.normal(size=(2, 1040))
+    table = pd.DataFrame({"country": [f"Land {i}" for i in country], "year": year})
+    table = table.assign(
+        wealth=wealth, other=other, life=level[0] ** 2 + 0.3 * rng.normal(size=1040)
+    )
+    result = scan(table)
+    assert "country" in result.skipped
+    found = result.findings()
+    assert any("rows are a panel, 130 country by 8 year" in text for text in found.remarks)
+    between = finding(found, "wealth", "life")  # it is of countries, and not of years
+    assert not between.explained
+    assert re.search(r"by exchanges of whole country series, 0\.\d+ within country", between.remark)
+    assert all({"wealth", "other"} != pair for pair in pairs(found))
+    # Rows that differ in their names alone are no copies.
+    values = table[["wealth", "life"]].iloc[:30]
+    twice = pd.concat([values, values]).assign(name=[f"n{i}" for i in range(60)])
+    assert not any("copies" in text for text in scan(twice).findings().remarks)
 
 
 def test_a_season_is_a_finding() -> None:

@@ -174,7 +174,8 @@ class TableFacts:
         """Rows that repeat others, if they are more than values of few digits make."""
         marked = [np.isin(self.numbers[name], list(marks)) for name, marks in self.marks.items()]
         columns = [np.asarray(values, np.float64) for values in self.numbers.values()]
-        columns += [np.where(codes < 0, np.nan, codes) for codes in self.codes.values()]
+        levels = [*self.codes.values(), *self.columns.names_of_rows.values()]
+        columns += [np.where(codes < 0, np.nan, codes) for codes in levels]
         columns = columns[:: max(1, len(columns) // MAX_COLUMNS_COMPARED)]
         columns = [x for x in columns if np.isnan(x).mean() <= MAX_MISSING_COMPARED]
         if len(columns) < 2:
@@ -238,9 +239,10 @@ class TableFacts:
             for name, values in self.numbers.items()
             if name not in self.columns.dates and _is_whole(values)
         }
+        numbered = {name: x for name, x in whole.items() if name not in self.times}
+        candidates = [*(self.codes | dict(self.columns.names_of_rows) | numbered).items()]
         for time in self.times:
-            for unit in (*self.codes, *(name for name in whole if name not in self.times)):
-                units = self.codes[unit] if unit in self.codes else whole[unit]
+            for unit, units in candidates:
                 moments = self.numbers[time]
                 if np.isnan(moments).any() or np.isnan(units).any() or units.min() < 0:
                     continue

@@ -309,12 +309,15 @@ class RemarkFinder:
         present[pair.rows] = True
         design = panel.design.restricted(present)
         design = dataclasses.replace(design, rows=np.searchsorted(pair.rows, design.rows))
-        pvalue = pvalue_in_design(pair, design)
-        how = "shifts in time" if design.is_shifted else f"exchanges of whole {panel.unit} series"
-        text = f"a panel of {panel.unit} by {panel.time}: p = {pvalue:.2g} by {how}"
-        yield Remark(
-            "order", text, pvalue > max(MAX_PVALUE, 1.5 * design.smallest_pvalue(EXCHANGES))
-        )
+        shifted, text = design.is_shifted, f"a panel of {panel.unit} by {panel.time}"
+        pvalue = pvalue_in_design(pair, design, within=shifted)
+        how = "shifts in time" if shifted else f"exchanges of whole {panel.unit} series"
+        text += f": p = {pvalue:.2g} by {how}"
+        largest = max(MAX_PVALUE, 1.5 * design.smallest_pvalue(EXCHANGES))
+        if not shifted and pvalue <= largest:
+            within = pvalue_in_design(pair, design, within=True)
+            text += f", {within:.2g} within {panel.unit}" if within > largest else ""
+        yield Remark("order", text, pvalue > largest)
 
     def _on_marks(self, examined: ExaminedPair) -> Iterator[Remark]:
         """Remark on values that may stand for a missing one."""
@@ -376,15 +379,20 @@ def is_function(x: Floats, y: Floats) -> bool:
     return 2 * distinct <= len(x) and len(np.unique([x, y], axis=1).T) == distinct
 
 
-def pvalue_in_design(pair: HostPair, design: RowDesign) -> float:
-    """Return the p-value of independence by the orders of a design of the rows of a pair."""
+def pvalue_in_design(pair: HostPair, design: RowDesign, *, within: bool = True) -> float:
+    """Return the p-value of independence by the orders of a design of the rows of a pair.
+
+    ``within`` groups, whose means are then taken out, or also between them.
+    """
     f, g = (side[:SHIFTED_FUNCTIONS, design.rows] for side in pair.sides)
     levels = isinstance(pair.kernels[0], Indicators), isinstance(pair.kernels[1], Indicators)
     if design.is_shifted:
         sides = zip((f, g), levels, strict=True)
         one, other = (design.transformed(x, of_levels=of) for x, of in sides)
         return shift_test(one, other).pvalue
-    f, g = (design.in_cells(design.within(side)) for side in (f, g))
+    if within:
+        f, g = design.within(f), design.within(g)
+    f, g = design.in_cells(f), design.in_cells(g)
     tests = order_tests(
         [f], g, design, draws=EXCHANGES, generator=host_generator(None), levels=[levels]
     )

@@ -593,6 +593,8 @@ class Columns:
       labels: the names as the table has them, of any type: an index of pandas, or an array of
         objects; None where they are ``names``.
       drawn: which rows of the table these are; None for all.
+      names_of_rows: codes ``(n,)``, -1 where missing, of text that is left out as names or
+        identifiers, by name.
     """
 
     names: tuple[str, ...]
@@ -606,6 +608,7 @@ class Columns:
     dates: Mapping[str, float] = dataclasses.field(default_factory=dict)
     labels: Any = None
     drawn: Drawn | None = None
+    names_of_rows: Mapping[str, NDArray[np.integer]] = dataclasses.field(default_factory=dict)
 
     @property
     def rows(self) -> int:
@@ -647,6 +650,7 @@ class Columns:
             frame=None if self.frame is None else self.frame[:, positions.tolist()],
             dates={name: self.dates[name] for name in names if name in self.dates},
             labels=None if self.labels is None else self.labels[positions],
+            names_of_rows={},
         )
 
     def among(self, names: Sequence[str], unread: Mapping[str, str]) -> Columns:
@@ -811,6 +815,7 @@ class _Builder:
         self.skipped: dict[str, str] = {}
         self.notes: dict[str, str] = {}
         self.dates: dict[str, float] = {}
+        self.names_of_rows: dict[str, NDArray[np.integer]] = {}
 
     def add(self, name: str, column: Any, *, as_category: bool) -> None:
         """Parse a column, and add it or the reason why it is unusable."""
@@ -861,6 +866,7 @@ class _Builder:
         category, note = pool_rare_levels(column)
         if isinstance(category, Unusable):
             self._skip(name, category.reason)
+            self.names_of_rows[name] = column.codes
             return
         if note:
             add_note(self.notes, name, note)
@@ -886,6 +892,7 @@ class _Builder:
             notes=self.notes,
             frame=frame,
             dates=self.dates,
+            names_of_rows=self.names_of_rows,
         )
 
 
