@@ -42,7 +42,7 @@ MAX_PARAMETERS = 8
 
 BUDGETS = {
     "core": 6_830,
-    "measures": 3_567,
+    "measures": 3_552,
     "inference": 4_415,
     "tables": 6_650,
     "scanning": 9_020,
