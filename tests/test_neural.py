@@ -45,6 +45,9 @@ def test_warm_start_goes_on_where_the_fit_ended(
     assert resumed.correlation > fit.correlation
     unchanged = hgr_jax.neural_fit(*pair, key=jax.random.key(7), init=fit, steps=0)
     np.testing.assert_allclose(unchanged.correlation, fit.correlation, atol=1e-6)
+    for other in ({"hidden": (15, 15, 14)}, {"activations": ("relu", "relu", "tanh", "tanh")}):
+        with pytest.raises(ValueError, match="init must be a fit of the same networks"):
+            hgr_jax.neural(*pair, key=KEY, init=fit, **other)
 
 
 def test_networks_are_transformations(pair: tuple[jax.Array, jax.Array], fit: NeuralFit) -> None:
@@ -120,7 +123,7 @@ def test_layers_of_several_columns(pair: tuple[jax.Array, jax.Array]) -> None:
     layers = {"hidden": (8, 4), "activations": ("relu", "tanh", "identity")}
     fit = hgr_jax.neural_fit(both, b, **layers, **options)
     for transform, columns in ((fit.f, 2), (fit.g, 1)):
-        leaves = [leaf.size for leaf in jax.tree.leaves(transform.state)]
+        leaves = [leaf.size for leaf in jax.tree.leaves(transform.layers)]
         assert sum(leaves) == columns * 8 + 8 + 8 * 4 + 4 + 4 + 1
     slow, quick = (
         hgr_jax.neural(both, b, **(options | {"steps": 300, "learning_rate": rate}), **layers)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import inspect
+import itertools
 from collections.abc import Callable, Sequence
 from typing import Any
 
@@ -14,8 +15,6 @@ import optax
 from flax import nnx
 from jax import Array
 from numpy.typing import NDArray
-
-from hgr_jax.measures.neural_network import linear_layers
 
 
 @dataclasses.dataclass(frozen=True)
@@ -141,13 +140,21 @@ class MLP(nnx.Module):
         rngs: nnx.Rngs,
     ) -> None:
         self.activation = activation
-        self.layers = linear_layers((inputs, *hidden, outputs), jnp.float32, rngs)
+        sizes = itertools.pairwise((inputs, *hidden, outputs))
+        self.layers = nnx.List([_linear(*size, rngs) for size in sizes])
 
     def __call__(self, x: Array) -> Any:
         """Return outputs ``(n, outputs)`` at ``x (n, inputs)``."""
         for layer in self.layers[:-1]:
             x = self.activation(layer(x))
         return self.layers[-1](x)
+
+
+def _linear(inputs: int, outputs: int, rngs: nnx.Rngs) -> nnx.Linear:
+    def init(key: Array, shape: Any, dtype: Any, out_sharding: Any = None) -> Array:
+        return jax.random.uniform(key, shape, dtype, -(inputs**-0.5), inputs**-0.5)
+
+    return nnx.Linear(inputs, outputs, kernel_init=init, bias_init=init, rngs=rngs)
 
 
 @nnx.jit(static_argnums=(0, 1, 2, 3))

@@ -5,7 +5,7 @@ A module checks the arguments, documents its measures, and compiles them for few
 
 * `hgr`: HGR itself, by functions of the ranks; `conditional_hgr`: given other variables;
 * `kb`, `sk`: HGR by kernels; `spectrum`: all modes, and their `total`;
-* `ace`, `rdc`, `kde` (with `chi2`) and `neural_network` (`neural`, which imports flax and optax
+* `ace`, `rdc`, `kde` (with `chi2`) and `neural_network` (`neural`, which imports optax
   when it is first asked for): other estimates of HGR;
 * `pair_sums`: `distance_correlation` and `hsic`; `kernel_cca`: also `kernel_ica_contrast`;
 * `classical`: `pearson`, `spearman`, and `oracle`, under known transformations.
@@ -72,7 +72,7 @@ __all__ = [
 def __getattr__(name: str) -> Any:
     if name not in __all__:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    # The neural measure loads flax and optax.
+    # The neural measure loads optax.
     home = "conditional_hgr" if name == "ConditionalHGRFit" else "neural_network"
     return getattr(importlib.import_module(f"{__name__}.{home}"), name)
 

@@ -6,13 +6,14 @@ from typing import Any
 
 import jax.numpy as jnp
 import numpy as np
-from jax import Array, lax
+from jax import Array
 from numpy.typing import ArrayLike
 
 from hgr_jax._arrays import is_traced
 from hgr_jax._checks import as_nonnegative, as_pair, as_positive, check_count
+from hgr_jax.core.linalg import matmul
 from hgr_jax.core.numerics import row_count, safe_divide, safe_sqrt, standardise
-from hgr_jax.core.rows import over_rows, padded_length, sum_over_rows
+from hgr_jax.core.rows import over_rows, sum_over_rows
 from hgr_jax.core.solvers import top_pair
 
 REACH = 2.5
@@ -116,29 +117,16 @@ def chi2(
 
 def _check_density(
     a: ArrayLike, b: ArrayLike, bandwidth: ArrayLike | None, points: int | None, damping: ArrayLike
-) -> tuple[Array, Array, Array, Any, Array]:
-    """Check arguments; return variables, bandwidth, grid and damping of the estimated density.
-
-    Where the number of rows decides on the number of points, the grid is padded by infinities to
-    the length for all data of the same padded length, so that they share a program.
-    """
+) -> tuple[Any, ...]:
+    """Check arguments; return variables, bandwidth, grid and damping of the estimated density."""
     a, b = as_pair(a, b, max_ndim=1)
-    rows = a.shape[0]
-    width = as_positive("bandwidth", rows**SILVERMAN if bandwidth is None else bandwidth, a.dtype)
-    traced = is_traced(width)
-    length = 0
+    silverman = a.shape[0] ** SILVERMAN
+    width = as_positive("bandwidth", silverman if bandwidth is None else bandwidth, a.dtype)
     if points is None:
-        points = _default_points(rows**SILVERMAN if traced else float(width))
-        if bandwidth is None and not is_traced(a, b):
-            length = _default_points(padded_length(rows) ** SILVERMAN)
-    points = check_count("points", points, least=2)
-    grid = np.full(max(points, length), np.inf, a.dtype)
-    grid[:points] = np.linspace(-REACH, REACH, points)
+        spacing = silverman if is_traced(width) else float(width)
+        points = max(2, int(min(MAX_POINTS, 2 * REACH / spacing)))
+    grid = np.linspace(-REACH, REACH, check_count("points", points, least=2), dtype=a.dtype)
     return a, b, width, grid, as_nonnegative("damping", damping, a.dtype)
-
-
-def _default_points(bandwidth: float) -> int:
-    return max(2, int(min(MAX_POINTS, 5 / bandwidth)))
 
 
 @over_rows(columns=2)
@@ -160,21 +148,18 @@ def _chi2(
 def _density_dependence(
     a: Array, b: Array, bandwidth: Array, grid: Array, damping: Array, count: Array | None
 ) -> Array:
-    """Return Q without its first singular triple, 0 where the grid is infinite."""
-    used = jnp.isfinite(grid)
-    grid = jnp.where(used, grid, 0)
+    """Return Q without its first singular triple."""
 
     def kernel(z: Array) -> Array:
         return jnp.exp(-(((grid[:, None] - z[None, :]) / bandwidth) ** 2) / 2)
 
     def block(inside: Array | None, za: Array, zb: Array) -> Array:
         left = kernel(za) if inside is None else kernel(za) * inside[None, :]
-        return jnp.matmul(left, kernel(zb).T, precision=lax.Precision.HIGHEST)
+        return matmul(left, kernel(zb).T)
 
     columns = [standardise(x, count, ddof=1) for x in (a, b)]
     density = sum_over_rows(block, columns, count)
-    density = density / (row_count(count, a) * np.sqrt(2 * np.pi) * bandwidth)
-    density = jnp.where(used[:, None] & used[None, :], density + damping, 0)
+    density = density / (row_count(count, a) * np.sqrt(2 * np.pi) * bandwidth) + damping
     p = density / jnp.sum(density)
     expected = safe_sqrt(jnp.outer(jnp.sum(p, axis=1), jnp.sum(p, axis=0)))
     constant = jnp.all(a == a[0]) | jnp.all(b == b[0])

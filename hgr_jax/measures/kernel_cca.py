@@ -10,7 +10,7 @@ The choice is a constant under differentiation; given it, the features are smoot
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from typing import Any
 
 import jax.numpy as jnp
 from jax import Array, lax
@@ -18,21 +18,12 @@ from numpy.typing import ArrayLike
 
 from hgr_jax._checks import as_pair, as_positive, check_count, one_or_pair
 from hgr_jax.core.linalg import inverse_cholesky, matmul
-from hgr_jax.core.numerics import (
-    fill_padding,
-    row_count,
-    row_mask,
-    row_mean,
-    standardise,
-)
+from hgr_jax.core.numerics import equal_weights, fill_padding, standardise
 from hgr_jax.core.rows import over_rows
 from hgr_jax.core.solvers import top_pair
 
 SMALL_ROWS = 1000
 """Largest number of rows with the stronger smoothing of Bach & Jordan."""
-
-FeaturePair = tuple[Array, Array]
-"""Centred features ``(rank, n)`` of a and of b."""
 
 
 def kernel_cca(
@@ -99,7 +90,9 @@ def kernel_cca(
       0.96
     """
     a, b = as_pair(a, b)
-    return _checked_estimate(_regularised_correlation, a, b, regularization, bandwidth, rank)
+    kappa = as_positive("regularization", regularization, a.dtype)
+    widths = one_or_pair("bandwidth", bandwidth, as_positive, a.dtype)
+    return _kernel_cca(a, b, kappa, widths, rank=check_count("rank", rank))
 
 
 def kernel_ica_contrast(
@@ -155,81 +148,59 @@ def kernel_ica_contrast(
         regularization = 2e-2 if few else 2e-3
     if bandwidth is None:
         bandwidth = 1.0 if few else 0.5
-    return _checked_estimate(_generalised_variance, a, b, regularization, bandwidth, rank)
-
-
-def _checked_estimate(
-    estimate: Callable[[FeaturePair, Array, Array | None], Array],
-    a: Array,
-    b: Array,
-    regularization: ArrayLike,
-    bandwidth: ArrayLike,
-    rank: int,
-) -> Array:
-    kappa = as_positive("regularization", regularization, a.dtype)
+    ridge = as_positive("regularization", regularization, a.dtype) / 2
     widths = one_or_pair("bandwidth", bandwidth, as_positive, a.dtype)
-    return _estimate_low_rank(
-        a, b, kappa, widths, estimate=estimate, rank=check_count("rank", rank)
-    )
+    return _generalised_variance(a, b, ridge, widths, rank=check_count("rank", rank))
 
 
-@over_rows(columns=2, static=("estimate", "rank"))
-def _estimate_low_rank(
-    a: Array,
-    b: Array,
-    kappa: Array,
-    bandwidths: tuple[Array, Array],
-    *,
-    estimate: Callable[[FeaturePair, Array, Array | None], Array],
-    rank: int,
-    count: Array | None,
+@over_rows(columns=2, static=("rank",))
+def _kernel_cca(
+    a: Array, b: Array, ridge: Array, widths: Any, *, rank: int, count: Array | None
 ) -> Array:
-    columns, options = (a, b), jnp.stack([kappa, *bandwidths])
-    valid = jnp.all((options > 0) & jnp.isfinite(options))
-    for x in columns:
-        valid &= jnp.all(jnp.isfinite(x))
-    varies = jnp.any(a != a[:1]) & jnp.any(b != b[:1])
-    kappa, *widths = jnp.where(valid, options, 1)
-    f, g = (
-        _centred_features(jnp.where(valid, x, 0), width, rank, count)
-        for x, width in zip(columns, widths, strict=True)
-    )
-    value = jnp.where(varies, estimate((f, g), kappa, count), 0)
-    return jnp.where(valid, value, jnp.nan)
+    f, g = _whitened(a, b, ridge, widths, rank, count)
+    cross = matmul(f, g.T)
+    finite = jnp.all(jnp.isfinite(cross))
+    return jnp.where(finite, top_pair(jnp.where(finite, cross, 0)).correlation, jnp.nan)
 
 
-def _centred_features(x: Array, bandwidth: Array, rank: int, count: Array | None) -> Array:
-    """Standardise a variable, and return its centred features ``(rank, n)``."""
-    points = standardise(x.reshape(x.shape[0], -1), count) / bandwidth
-    features = gaussian_features(points, rank, count)
-    mean = jnp.sum(features, axis=1, keepdims=True) / row_count(count, x)
-    return _without_padding(features - mean, count)
+@over_rows(columns=2, static=("rank",))
+def _generalised_variance(
+    a: Array, b: Array, ridge: Array, widths: Any, *, rank: int, count: Array | None
+) -> Array:
+    """Return KGV by the determinant of r x r matrices, smooth where single rho_i are not."""
+    f, g = _whitened(a, b, ridge, widths, rank, count)
+    cross = matmul(f, g.T)
+    squares = matmul(matmul(matmul(f, f.T), cross), matmul(matmul(g, g.T), cross.T))
+    return -jnp.linalg.slogdet(jnp.eye(len(cross), dtype=cross.dtype) - squares)[1] / 2
+
+
+def _whitened(
+    a: Array, b: Array, ridge: Array, widths: Any, rank: int, count: Array | None
+) -> list[Array]:
+    """Return features ``V (r, n)`` of each variable, centred, with ``V V^T + ridge W W^T = 1``.
+
+    V are W times the features of the kernel over sqrt(n), so that V_a V_b^T has the canonical
+    correlations as singular values.  Less ridge than rounding would leave no matrix W.
+    """
+    ridge = jnp.maximum(ridge, 16 * float(jnp.finfo(ridge.dtype).eps))
+    weights, whitened = equal_weights(count, a), []
+    for x, width in zip((a, b), widths, strict=True):
+        points = standardise(x.reshape(x.shape[0], -1), count) / width
+        f = gaussian_features(points, rank, count)
+        f = (f - matmul(f, weights)[:, None]) * jnp.sqrt(weights)[None, :]
+        f = jnp.where(jnp.any(points != 0), f, 0)  # of a constant rounding would be left
+        covariance = matmul(f, f.T) + ridge * jnp.eye(len(f), dtype=f.dtype)
+        whitened.append(matmul(inverse_cholesky(covariance), f))
+    return whitened
 
 
 def gaussian_features(x: Array, rank: int, count: Array | None = None) -> Array:
-    """Return ``F (rank, n)`` with ``F^T F ~ exp(-|x_i - x_j|^2 / 2)`` of finite ``x (n, p)``."""
-    rank = min(rank, x.shape[0])
-    chosen, in_span = _pivots(x, rank, count)
-    both = in_span[:, None] & in_span[None, :]
-    gram = jnp.where(both, _kernel(x[chosen], x[chosen]), jnp.eye(rank, dtype=x.dtype))
-    values = jnp.where(in_span[:, None], _kernel(x[chosen], x), 0)
-    return _without_padding(matmul(inverse_cholesky(gram), values), count)
+    """Return ``F (rank, n)`` with ``F^T F ~ exp(-|x_i - x_j|^2 / 2)``, of points ``x (n, p)``.
 
-
-def _without_padding(features: Array, count: Array | None) -> Array:
-    """Return ``features (r, n)`` with 0 in the columns that are not data."""
-    mask = row_mask(count, features.shape[1])
-    return features if mask is None else jnp.where(mask[None], features, 0)
-
-
-def _pivots(x: Array, rank: int, count: Array | None) -> tuple[Array, Array]:
-    """Choose rows of ``x (n, p)``; return their indices ``(rank,)``, and which entries are in use.
-
-    The first is the row nearest to the mean, so that the order of the rows does not matter.  The
-    choice ends where the largest residual is rounding: equal rows are never chosen twice.
+    Rows are chosen from the one nearest to 0 on, so that their order does not matter, and until the
+    largest residual is rounding: equal rows are never chosen twice.
     """
-    x = lax.stop_gradient(x)
-    rows = x.shape[0]
+    rank, fixed = min(rank, x.shape[0]), lax.stop_gradient(x)
     tolerance = 64 * jnp.finfo(x.dtype).eps
 
     def unfinished(state: tuple[Array, ...]) -> Array:
@@ -239,66 +210,28 @@ def _pivots(x: Array, rank: int, count: Array | None) -> tuple[Array, Array]:
     def choose(state: tuple[Array, ...]) -> tuple[Array, ...]:
         number, pivot, chosen, residual, factor = state
         explained = matmul(factor[:, pivot], factor)
-        column = _kernel(x[pivot][None, :], x)[0] - explained
+        column = _kernel(fixed[pivot][None, :], fixed)[0] - explained
         column = column / jnp.sqrt(residual[pivot])
         residual = (residual - column * column).at[pivot].set(0)
         chosen, factor = chosen.at[number].set(pivot), factor.at[number].set(column)
         return number + 1, jnp.argmax(residual), chosen, residual, factor
 
-    distance = jnp.sum((x - row_mean(x, count, keepdims=True)) ** 2, axis=1)
-    distance = fill_padding(distance, count, jnp.inf)
+    first = jnp.argmin(fill_padding(jnp.sum(fixed**2, axis=1), count, jnp.inf))
     start: tuple[Array, ...] = (
         jnp.zeros((), jnp.int32),
-        jnp.argmin(distance),
-        jnp.zeros(rank, distance.argmin().dtype),
-        fill_padding(jnp.ones(rows, x.dtype), count),
-        jnp.zeros((rank, rows), x.dtype),
+        first,
+        jnp.zeros(rank, first.dtype),
+        fill_padding(jnp.ones(len(x), x.dtype), count),
+        jnp.zeros((rank, len(x)), x.dtype),
     )
     number, _, chosen, _, _ = lax.while_loop(unfinished, choose, start)
-    return chosen, lax.iota(jnp.int32, rank) < number
+    used = lax.iota(jnp.int32, rank) < number
+    gram = _kernel(x[chosen], x[chosen])
+    gram = jnp.where(used[:, None] & used[None, :], gram, jnp.eye(rank, dtype=x.dtype))
+    values = jnp.where(used[:, None], _kernel(x[chosen], x), 0)
+    return matmul(inverse_cholesky(gram), values)
 
 
 def _kernel(x: Array, y: Array) -> Array:
     """Return ``exp(-|x_i - y_j|^2 / 2)`` for points ``(m, p)`` and ``(n, p)``."""
-    squared = jnp.zeros((x.shape[0], y.shape[0]), x.dtype)
-    for j in range(x.shape[1]):
-        squared = squared + (x[:, j][:, None] - y[:, j][None, :]) ** 2
-    return jnp.exp(-squared / 2)
-
-
-def _covariance(f: Array, g: Array, count: Array | None) -> Array:
-    """Return the means over the rows of products of centred features ``(r, n)`` and ``(s, n)``."""
-    return matmul(f, g.T) / row_count(count, f[0])
-
-
-def _beyond_rounding(ridge: Array) -> Array:
-    """Raise ``ridge`` to 16 eps: below, a covariance plus ridge may not be positive definite."""
-    return jnp.maximum(ridge, 16 * float(jnp.finfo(ridge.dtype).eps))
-
-
-def _whiten_features(
-    features: FeaturePair, ridge: Array, count: Array | None
-) -> tuple[tuple[Array, Array], Array]:
-    """Return the W of each variable with ``W (C + ridge) W^T = 1``, and ``W_a C_ab W_b^T``."""
-    identity = jnp.eye(features[0].shape[0], dtype=ridge.dtype)
-    left, right = (inverse_cholesky(_covariance(f, f, count) + ridge * identity) for f in features)
-    return (left, right), matmul(matmul(left, _covariance(*features, count)), right.T)
-
-
-def _regularised_correlation(features: FeaturePair, kappa: Array, count: Array | None) -> Array:
-    _, cross = _whiten_features(features, _beyond_rounding(kappa), count)
-    return top_pair(cross).correlation
-
-
-def _generalised_variance(features: FeaturePair, kappa: Array, count: Array | None) -> Array:
-    """Return KGV from r x r matrices: a determinant, smooth where single rho_i are not.
-
-    With T = W_a C_ab W_b^T of `_whiten_features`, the squares of the rho_i are the eigenvalues of
-    K_a T K_b T^T, where K = W C W^T = 1 - ridge W W^T.
-    """
-    ridge = _beyond_rounding(kappa / 2)
-    maps, cross = _whiten_features(features, ridge, count)
-    identity = jnp.eye(cross.shape[0], dtype=cross.dtype)
-    smoother_a, smoother_b = (identity - ridge * matmul(w, w.T) for w in maps)
-    squares = matmul(matmul(smoother_a, cross), matmul(smoother_b, cross.T))
-    return -jnp.linalg.slogdet(identity - squares)[1] / 2
+    return jnp.exp(-jnp.sum((x[:, None, :] - y[None, :, :]) ** 2, axis=2) / 2)

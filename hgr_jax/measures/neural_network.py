@@ -11,14 +11,13 @@ from typing import Any
 import jax
 import jax.numpy as jnp
 import optax
-from flax import nnx
 from jax import Array, lax
 from jax.typing import DTypeLike
 from numpy.typing import ArrayLike
 
 from hgr_jax._checks import as_key, as_pair, as_scalar, check_choice, check_count
 from hgr_jax.core.fits import TransformedPair, as_new_data, check_single, takes_one_value
-from hgr_jax.core.numerics import row_mean, safe_divide, standard_deviation
+from hgr_jax.core.numerics import row_mean, safe_divide, sign_of, standard_deviation
 from hgr_jax.core.rows import over_rows, row_by_row
 from hgr_jax.measures.classical import sample_correlation
 
@@ -28,6 +27,11 @@ PAPER_ACTIVATIONS = ("tanh", "relu", "tanh", "tanh")
 FIRST_STEPS = 1000
 WARM_STEPS = 50
 """Default numbers of steps from random weights, and from a previous fit."""
+
+_FUNCTIONS = {"tanh": jnp.tanh, "relu": jax.nn.relu, "identity": lambda x: x}
+
+Layers = tuple[tuple[Array, Array], ...]
+"""Weights ``(inputs, outputs)`` and biases ``(outputs,)`` of each layer."""
 
 
 def neural(
@@ -65,7 +69,7 @@ def neural(
 
     Raises:
       TypeError, ValueError: for other shapes, dtypes, keys or static arguments.
-      ImportError: without flax or optax.
+      ImportError: without optax.
 
     Derivatives: with respect to ``a`` and ``b``, with the networks held fixed, in both modes; at an
     optimum this is the gradient, by the envelope theorem.  Degenerate data: a constant ``a`` or
@@ -127,182 +131,19 @@ def neural_fit(
       True
     """
     a, b = as_pair(a, b)
-    key = as_key(key)
-    layers = _check_layers(hidden, activations)
-    columns = a.size // a.shape[0], b.size // b.shape[0]
+    widths, names = _check_layers(hidden, activations)
+    sizes = tuple((x.size // x.shape[0], *widths, 1) for x in (a, b))
+    start = _initial_state(as_key(key), sizes, a.dtype)
+    if init is not None:
+        start = _state_of(init, start, names)
     if steps is None:
         steps = FIRST_STEPS if init is None else WARM_STEPS
-    graphs = tuple(_graph(inputs, layers, a.dtype) for inputs in columns)
-    if init is None:
-        states, optimizer_state = _init_states(key, columns, layers, a.dtype)
-    else:
-        states, optimizer_state = _states_of(init, graphs)
-    return _train(
-        a,
-        b,
-        states,
-        optimizer_state,
-        as_scalar("learning_rate", learning_rate, a.dtype),
-        graphs=graphs,
-        steps=check_count("steps", steps, least=0),
-    )
+    steps = check_count("steps", steps, least=0)
+    rate = as_scalar("learning_rate", learning_rate, a.dtype)
+    return _train(a, b, start, rate, activations=names, steps=steps)
 
 
-def _states_of(init: Any, graphs: tuple[Any, ...]) -> tuple[tuple[Any, Any], Any]:
-    if not isinstance(init, NeuralFit):
-        raise TypeError(
-            f"init must be a fit (the result of neural_fit) or None; got {type(init).__name__}."
-        )
-    if init.correlation.ndim:
-        raise ValueError("init must be one fit, not a batch; map over it: jax.vmap(...)(fits).")
-    if (init.f.graph, init.g.graph) != graphs:
-        raise ValueError(
-            "init must be a fit of the same networks: as many columns of a and b, the same"
-            " hidden layers, activations and dtype."
-        )
-    return (init.f.state, init.g.state), init.optimizer_state
-
-
-@jax.tree_util.register_dataclass
-@dataclasses.dataclass(frozen=True)
-class _Scaler:
-    """Scale columns to zero mean and unit variance on the fitted data; constants only shift."""
-
-    center: Array
-    spread: Array
-
-    def __call__(self, x: Array) -> Array:
-        return (x.reshape(x.shape[0], -1) - self.center[None, :]) / self.spread[None, :]
-
-
-@jax.tree_util.register_dataclass
-@dataclasses.dataclass(frozen=True)
-class NeuralTransform:
-    """A trained network as a copula transformation, of zero mean and unit variance.
-
-    ``nnx.merge(graph, state)`` is the network, a `flax.nnx` module of the standardised variable.
-    """
-
-    graph: nnx.GraphDef[Network] = dataclasses.field(metadata={"static": True})
-    state: Any
-    scaler: _Scaler
-    mean: Array
-    scale: Array
-
-    @takes_one_value
-    def __call__(self, x: ArrayLike) -> Array:
-        """Return values ``(n,)`` at ``x``, of as many columns as the data of the fit.
-
-        A scalar at one number.
-        """
-        check_single(self.mean.shape)
-        x = as_new_data(x, self.scaler.center.shape[0], self.mean.dtype)
-        return _evaluate_network(x, self)
-
-
-@jax.tree_util.register_dataclass
-@dataclasses.dataclass(frozen=True)
-class NeuralFit(TransformedPair):
-    """A fit of HGR-NN: ``correlation``, networks ``f`` and ``g``, and the optimiser's state."""
-
-    f: NeuralTransform = dataclasses.field(repr=False)
-    g: NeuralTransform = dataclasses.field(repr=False)
-    optimizer_state: Any = dataclasses.field(repr=False)
-
-
-@row_by_row(columns=1)
-def _evaluate_network(x: Array, transform: NeuralTransform) -> Array:
-    output = nnx.merge(transform.graph, transform.state)(transform.scaler(x))
-    return (output - transform.mean) * transform.scale
-
-
-@functools.partial(jax.jit, static_argnames=("columns", "layers", "dtype"))
-def _init_states(
-    key: Array,
-    columns: tuple[int, int],
-    layers: Layers,
-    dtype: DTypeLike,
-) -> tuple[tuple[Any, Any], Any]:
-    """Return initial states of both networks and their optimiser."""
-    states = tuple(
-        nnx.state(Network(inputs, *layers, dtype, nnx.Rngs(part)))
-        for inputs, part in zip(columns, jax.random.split(key), strict=True)
-    )
-    return (states[0], states[1]), optax.adam(0.0).init(states)
-
-
-@functools.cache
-def _graph(inputs: int, layers: Layers, dtype: DTypeLike) -> nnx.GraphDef[Network]:
-    """Return the static part of a network, without computing weights."""
-    network = nnx.eval_shape(lambda: Network(inputs, *layers, dtype, nnx.Rngs(0)))
-    return nnx.graphdef(network)
-
-
-@over_rows(columns=2, static=("graphs", "steps"))
-def _train(
-    a: Array,
-    b: Array,
-    states: tuple[Any, Any],
-    optimizer_state: Any,
-    learning_rate: Array,
-    *,
-    graphs: tuple[Any, Any],
-    steps: int,
-    count: Array | None,
-) -> NeuralFit:
-    scalers = tuple(_scaler(lax.stop_gradient(x), count) for x in (a, b))
-    inputs = tuple(scaler(lax.stop_gradient(x)) for scaler, x in zip(scalers, (a, b), strict=True))
-    optimizer = optax.adam(learning_rate)
-
-    def outputs(states: Any) -> tuple[Array, Array]:
-        f, g = (
-            nnx.merge(graph, state)(x)
-            for graph, state, x in zip(graphs, states, inputs, strict=True)
-        )
-        return f, g
-
-    def loss(states: Any) -> Array:
-        return -sample_correlation(*outputs(states), count)
-
-    def step(carry: Any, _: None) -> tuple[Any, None]:
-        states, optimizer_state = carry
-        with jax.numpy_dtype_promotion("standard"):  # optax raises a float to an integer
-            updates, optimizer_state = optimizer.update(jax.grad(loss)(states), optimizer_state)
-        return (optax.apply_updates(states, updates), optimizer_state), None
-
-    trained, _ = lax.scan(step, (states, optimizer_state), None, length=steps)
-    states, optimizer_state = lax.stop_gradient(trained)
-    values = outputs(states)
-    sign = jnp.where(sample_correlation(*values, count) < 0, -1, 1).astype(a.dtype)
-    f, g = (
-        NeuralTransform(
-            graph,
-            state,
-            scaler,
-            mean=row_mean(value, count),
-            scale=safe_divide(unit, standard_deviation(value, count)),
-        )
-        for graph, state, scaler, value, unit in zip(
-            graphs, states, scalers, values, (sign, jnp.ones_like(sign)), strict=True
-        )
-    )
-    return NeuralFit(sample_correlation(f(a), g(b), count), f, g, optimizer_state)
-
-
-def _scaler(x: Array, count: Array | None) -> _Scaler:
-    columns = x.reshape(x.shape[0], -1)
-    spread = jax.vmap(standard_deviation, in_axes=(1, None))(columns, count)
-    center = columns[0] + row_mean(columns - columns[:1], count)
-    return _Scaler(center, jnp.where(spread == 0, 1, spread))
-
-
-_FUNCTIONS = {"tanh": jnp.tanh, "relu": jax.nn.relu, "identity": lambda x: x}
-
-Layers = tuple[tuple[int, ...], tuple[str, ...]]
-"""Widths and activations of both networks."""
-
-
-def _check_layers(hidden: Any, activations: Any) -> Layers:
+def _check_layers(hidden: Any, activations: Any) -> tuple[tuple[int, ...], tuple[str, ...]]:
     for name, value in (("hidden", hidden), ("activations", activations)):
         if not isinstance(value, list | tuple):
             raise TypeError(f"{name} must be a tuple or a list; got {value!r}.")
@@ -316,50 +157,150 @@ def _check_layers(hidden: Any, activations: Any) -> Layers:
     return widths, names
 
 
-class Network(nnx.Module):
-    """A fully connected network, ``(n, p)`` to ``(n,)``, with the initial weights of the source."""
+@functools.partial(jax.jit, static_argnames=("sizes", "dtype"))
+def _initial_state(key: Array, sizes: tuple[tuple[int, ...], ...], dtype: DTypeLike) -> Any:
+    """Return the layers of both networks, uniform over ±1/sqrt(inputs), and Adam's state."""
 
-    def __init__(
-        self,
-        inputs: int,
-        hidden: tuple[int, ...],
-        activations: tuple[str, ...],
-        dtype: DTypeLike,
-        rngs: nnx.Rngs,
-    ) -> None:
-        self.activations = activations
-        self.layers = linear_layers((inputs, *hidden, 1), dtype, rngs)
+    def uniform(key: Array, shape: tuple[int, ...], inputs: int) -> Array:
+        return jax.random.uniform(key, shape, dtype, -(inputs**-0.5), inputs**-0.5)
 
-    def __call__(self, x: Array) -> Array:
-        """Return outputs ``(n,)`` at ``x (n, p)``; rows run along the last axis, for speed."""
-        x = x.T
-        for layer, name in zip(self.layers, self.activations, strict=True):
-            assert layer.bias is not None
-            x = _FUNCTIONS[name](layer.kernel[...].T @ x + layer.bias[...][:, None])
-        return x[0]
-
-
-def linear_layers(sizes: Sequence[int], dtype: DTypeLike, rngs: nnx.Rngs) -> nnx.List[nnx.Linear]:
-    """Return layers between these sizes, uniform over ±1/sqrt(inputs of the layer)."""
-    return nnx.List(
-        [
-            nnx.Linear(
-                size,
-                following,
-                param_dtype=dtype,
-                kernel_init=_uniform_init(size),
-                bias_init=_uniform_init(size),
-                rngs=rngs,
-            )
-            for size, following in itertools.pairwise(sizes)
-        ]
+    fold = jax.random.fold_in
+    networks = tuple(
+        tuple(
+            (uniform(fold(part, 2 * i), (p, q), p), uniform(fold(part, 2 * i + 1), (q,), p))
+            for i, (p, q) in enumerate(itertools.pairwise(widths))
+        )
+        for part, widths in zip(jax.random.split(key), sizes, strict=True)
     )
+    return networks, optax.adam(0.0).init(networks)
 
 
-def _uniform_init(inputs: int) -> Any:
-    bound = inputs**-0.5
+def _state_of(init: Any, like: Any, activations: tuple[str, ...]) -> Any:
+    if not isinstance(init, NeuralFit):
+        raise TypeError(
+            f"init must be a fit (the result of neural_fit) or None; got {type(init).__name__}."
+        )
+    if init.correlation.ndim:
+        raise ValueError("init must be one fit, not a batch; map over it: jax.vmap(...)(fits).")
+    state = (init.f.layers, init.g.layers), init.optimizer_state
+    kinds, expected = (
+        [(leaf.shape, leaf.dtype) for leaf in jax.tree.leaves(tree)] for tree in (state, like)
+    )
+    if kinds != expected or init.f.activations != activations:
+        raise ValueError(
+            "init must be a fit of the same networks: as many columns of a and b, the same"
+            " hidden layers, activations and dtype."
+        )
+    return state
 
-    def init(key: Array, shape: Any, dtype: DTypeLike, out_sharding: Any = None) -> Array:
-        return jax.random.uniform(key, shape, dtype, -bound, bound)
 
-    return init
+@jax.tree_util.register_dataclass
+@dataclasses.dataclass(frozen=True)
+class NeuralTransform:
+    """A trained network as a copula transformation, of zero mean and unit variance.
+
+    Attributes:
+      activations: after each layer.
+      layers: weights ``(inputs, outputs)`` and biases ``(outputs,)`` of each layer.
+      center, spread: subtracted from the columns of the variable, and what they are divided by.
+      mean, scale: subtracted from the output of the network, and its factor.
+    """
+
+    activations: tuple[str, ...] = dataclasses.field(metadata={"static": True})
+    layers: Layers
+    center: Array
+    spread: Array
+    mean: Array
+    scale: Array
+
+    @takes_one_value
+    def __call__(self, x: ArrayLike) -> Array:
+        """Return values ``(n,)`` at ``x``, of as many columns as the data of the fit.
+
+        A scalar at one number.
+        """
+        check_single(self.mean.shape)
+        return _evaluate_network(as_new_data(x, self.center.shape[0], self.mean.dtype), self)
+
+
+@jax.tree_util.register_dataclass
+@dataclasses.dataclass(frozen=True)
+class NeuralFit(TransformedPair):
+    """A fit of HGR-NN: ``correlation``, networks ``f`` and ``g``, and the optimiser's state."""
+
+    f: NeuralTransform = dataclasses.field(repr=False)
+    g: NeuralTransform = dataclasses.field(repr=False)
+    optimizer_state: Any = dataclasses.field(repr=False)
+
+
+@row_by_row(columns=1)
+def _evaluate_network(x: Array, of: NeuralTransform) -> Array:
+    output = _output(_inputs(x, of.center, of.spread), of.layers, of.activations)
+    return (output - of.mean) * of.scale
+
+
+def _inputs(x: Array, center: Array, spread: Array) -> Array:
+    """Return scaled columns ``(p, n)``: in networks rows run along the last axis, for speed."""
+    return ((x.reshape(x.shape[0], -1) - center[None, :]) / spread[None, :]).T
+
+
+def _output(x: Array, layers: Layers, activations: tuple[str, ...]) -> Array:
+    """Return the output ``(n,)`` of a network at ``x (p, n)``."""
+    for (weights, biases), name in zip(layers, activations, strict=True):
+        x = _FUNCTIONS[name](weights.T @ x + biases[:, None])
+    return x[0]
+
+
+@over_rows(columns=2, static=("activations", "steps"))
+def _train(
+    a: Array,
+    b: Array,
+    start: Any,
+    learning_rate: Array,
+    *,
+    activations: tuple[str, ...],
+    steps: int,
+    count: Array | None,
+) -> NeuralFit:
+    fixed = lax.stop_gradient((a, b))
+    scalings = [_center_and_spread(x, count) for x in fixed]
+    inputs = [_inputs(x, *scaling) for x, scaling in zip(fixed, scalings, strict=True)]
+    optimizer = optax.adam(learning_rate)
+
+    def outputs(networks: Any) -> list[Array]:
+        return [_output(x, layers, activations) for x, layers in zip(inputs, networks, strict=True)]
+
+    def loss(networks: Any) -> Array:
+        f, g = outputs(networks)
+        return -sample_correlation(f, g, count)
+
+    def step(state: Any, _: None) -> tuple[Any, None]:
+        networks, optimizer_state = state
+        with jax.numpy_dtype_promotion("standard"):  # optax raises a float to an integer
+            updates, optimizer_state = optimizer.update(jax.grad(loss)(networks), optimizer_state)
+        return (optax.apply_updates(networks, updates), optimizer_state), None
+
+    trained, _ = lax.scan(step, start, None, length=steps)
+    networks, optimizer_state = lax.stop_gradient(trained)
+    sign = sign_of(-loss(networks))
+    f, g = (
+        NeuralTransform(
+            activations,
+            layers,
+            *scaling,
+            mean=row_mean(output, count),
+            scale=safe_divide(unit, standard_deviation(output, count)),
+        )
+        for layers, scaling, output, unit in zip(
+            networks, scalings, outputs(networks), (sign, jnp.ones_like(sign)), strict=True
+        )
+    )
+    return NeuralFit(sample_correlation(f(a), g(b), count), f, g, optimizer_state)
+
+
+def _center_and_spread(x: Array, count: Array | None) -> tuple[Array, Array]:
+    """Return means and standard deviations of the columns; 1 for the deviation of a constant."""
+    columns = x.reshape(x.shape[0], -1)
+    spread = jax.vmap(standard_deviation, in_axes=(1, None))(columns, count)
+    center = columns[0] + row_mean(columns - columns[:1], count)
+    return center, jnp.where(spread == 0, 1, spread)
