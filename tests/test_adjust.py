@@ -9,12 +9,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-import hgr_jax.fairness
 from hgr_jax.inference.intervals import METHODS, adjust, corrected
 
 
-def test_one_formula_corrects_here_and_in_fairness() -> None:
-    assert hgr_jax.fairness.corrected is corrected
+def test_corrected() -> None:
     values = jnp.array([0.0, 0.1, 0.5, 1.0])
     np.testing.assert_allclose(corrected(values, 100, 9)[2], (1 - 0.75 * 99 / 90) ** 0.5, rtol=1e-6)
     assert corrected(values[3], 10, 9) == 0

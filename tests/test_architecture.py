@@ -41,11 +41,11 @@ LAYERS = (
 MAX_PARAMETERS = 8
 
 BUDGETS = {
-    "core": 6_830,
+    "core": 6_829,
     "measures": 3_552,
-    "inference": 4_415,
-    "tables": 6_260,
-    "scanning": 9_040,
+    "inference": 4_459,
+    "tables": 6_244,
+    "scanning": 9_024,
     "cli": 1_400,
     "fairness": 5_346,
     "datasets": 200,

@@ -286,7 +286,7 @@ def test_findings_for_programs(folder: Path, command: Command) -> None:
     assert found["not_monotone"] == []
     assert found["few_rows"] == 2  # y and z too
     said = command("scan", "t.csv", "--force", "--top", "1")
-    assert said.out.split("Strongest\n")[1].split("\n\n")[0].count("\n") == 1
+    assert said.out.split("Strongest\n")[1].split("\n\n")[0].count("\n") == 2
 
 
 def test_a_pair_given_others(folder: Path, command: Command) -> None:

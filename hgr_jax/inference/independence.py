@@ -55,9 +55,11 @@ from hgr_jax.inference.dependent_rows import (
     order_tests,
     shift_test,
 )
-from hgr_jax.inference.level_tables import functions_of_counts
+from hgr_jax.inference.level_tables import CELLS_AT_ONCE, functions_of_counts
 from hgr_jax.inference.level_tests import RANK_DEGREE, LevelPairs, LevelTests, table_of
 from hgr_jax.inference.orders import (
+    COUNTED_ROWS,
+    draws_at,
     most_draws,
     orders_at,
     scores_of_untied,
@@ -84,6 +86,9 @@ variables."""
 
 CACHED_BYTES = 2**28
 """Bytes of the designs that `ConditionalTests` keeps."""
+
+MOST_TABLE_CELLS = 4096
+"""Largest number of cells of tables of counts that are drawn in place of orders of the rows."""
 
 MOST_AT_ONCE = 64
 """Largest number of columns whose tests with one column `ConditionalTests` does together."""
@@ -326,7 +331,7 @@ def _test_of_orders(
         return combined_pvalues(cross_moments(f, g[:, orders], share), rows)
 
     def scores(place: int) -> Floats:
-        return combined_in(orders_at(count, seed, place)).log_p
+        return combined_in(orders_at(count, seed, place, most)).log_p
 
     if share is None and count < MIN_TABULATED_ROWS and all(z.of_levels is None for z in sides):
         scores = functools.partial(scores_of_untied, count, seed)
@@ -437,18 +442,49 @@ def test_levels_by_orders(
     def scores_of(values: Floats) -> Floats:
         return log_survival_of_many(values[None], rows, *np.array(degrees)[:, None, None])[0]
 
-    value = values_in(np.arange(count)[None])
+    value, most = values_in(np.arange(count)[None]), most_draws(count, permutations)
     rarest = max(RankedColumn.of_values(x).log_orders for x in columns) - math.lgamma(count + 1)
     seed = seed_of(key)
-    test = test_by_orders(
-        lambda place: scores_of(values_in(orders_at(count, seed, place))),
-        float(scores_of(value)[0]),
-        count,
-        rarest,
-        most_draws(count, permutations),
-    )
+
+    def of_orders(place: int) -> Floats:
+        return scores_of(values_in(orders_at(count, seed, place, most)))
+
+    of_tables = None
+    if weights is None and count > COUNTED_ROWS:
+        of_tables = _scores_of_tables(columns, (f, g), scores_of, seed, most)
+    scores = of_orders if of_tables is None else of_tables
+    test = test_by_orders(scores, float(scores_of(value)[0]), count, rarest, most)
     null_mean = _null_mean(rows, *degrees)
     return IndependenceTest(float(value[0]), test.pvalue, test.source, degrees, null_mean)
+
+
+def _scores_of_tables(
+    columns: tuple[Floats, Floats],
+    functions: tuple[Floats, Floats],
+    scores_of: Callable[[Floats], Floats],
+    seed: tuple[int, ...],
+    most: int,
+) -> Callable[[int], Floats] | None:
+    """Return scores of random tables of counts, at places; None where rows are not much more.
+
+    They take the time of their cells, and not that of the rows.
+    """
+    from scipy import stats  # loads slowly
+
+    sides = [np.unique(x, return_index=True, return_counts=True)[1:] for x in columns]
+    cells, rows = math.prod(len(counts) for _, counts in sides), len(columns[0])
+    if cells > min(MOST_TABLE_CELLS, rows):
+        return None
+    f, g = (z[:, first] for z, (first, _) in zip(functions, sides, strict=True))
+    table = stats.random_table(sides[0][1], sides[1][1])
+
+    def scores(place: int) -> Floats:
+        draws = draws_at(place, min(CELLS_AT_ONCE // cells, most))
+        tables = table.rvs(draws, random_state=np.random.default_rng([*seed, place]))
+        moments = np.moveaxis(f @ tables @ g.T, 0, -1) / rows
+        return scores_of(np.minimum(top_singular_values(moments), 1))
+
+    return scores
 
 
 def _functions_beside_levels(x: Floats, is_level: bool, most: int = RANK_DEGREE) -> Floats:

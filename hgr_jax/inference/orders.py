@@ -103,13 +103,21 @@ def _reached(null: Floats, first: float) -> np.ndarray:
     return null <= first * (1 - 1e-6)  # for rounding and interpolation
 
 
-def orders_at(rows: int, seed: Sequence[int], place: int) -> Integers:
-    """Return random orders ``(m, rows)``, others at each place; all of them, if they are few."""
+def draws_at(place: int, most: int) -> int:
+    """Return how many orders are drawn at a place, of at most so many at a time."""
+    return min(FIRST_DRAWS << place, max(1, most))
+
+
+def orders_at(rows: int, seed: Sequence[int], place: int, most: int = DRAWS_AT_ONCE) -> Integers:
+    """Return random orders ``(m, rows)``, others at each place; all of them, if they are few.
+
+    At most ``most``, and as many as fit in memory.
+    """
     if rows <= COUNTED_ROWS:
         return np.array([*itertools.permutations(range(rows))])
-    most = max(1, min(DRAWS_AT_ONCE, RANKS_AT_ONCE // rows))
+    count = draws_at(place, min(DRAWS_AT_ONCE, RANKS_AT_ONCE // rows, most))
     generator = np.random.default_rng([*seed, place])
-    plain = np.broadcast_to(np.arange(rows), (min(FIRST_DRAWS << place, most), rows))
+    plain = np.broadcast_to(np.arange(rows), (count, rows))
     return generator.permuted(plain, axis=1)
 
 
