@@ -43,7 +43,7 @@ MAX_PARAMETERS = 8
 BUDGETS = {
     "core": 6_829,
     "measures": 3_552,
-    "inference": 4_459,
+    "inference": 4_454,
     "tables": 6_244,
     "scanning": 9_024,
     "cli": 1_400,

@@ -288,3 +288,30 @@ def test_degenerate_columns() -> None:
     assert "same" in found.skipped
     for pair in found:
         assert 0 <= pair.correlation <= 1
+
+
+@pytest.mark.parametrize("weighted", [False, True])
+@pytest.mark.parametrize("degrees", [{}, {"h": 3, "k": 2}])
+@pytest.mark.parametrize("rows", [60, 600])
+def test_a_pair_has_one_number_and_one_p_value(rows, degrees, weighted):
+    rng = np.random.default_rng(1)
+    table = frame().iloc[:rows].copy()
+    table["holes"] = table["letter"].where(rng.random(rows) > 0.3)
+    weights = rng.uniform(0.1, 2, rows) ** 2 if weighted else None
+    for pair in scan(table, weights=weights, **degrees):
+        kept = table[[pair.a, pair.b]].notna().all(axis=1)
+        a, b = (table.loc[kept, name].to_numpy() for name in (pair.a, pair.b))
+        own = None if weights is None else weights[kept]
+        test = hgr_jax.independence_test(a, b, weights=own)
+        # A scan's products are of single precision until a pair is a finding.
+        np.testing.assert_allclose(pair.pvalue, test.pvalue, rtol=2e-3, err_msg=str(pair))
+        assert pair.pvalue_source == test.source, pair
+        np.testing.assert_allclose(
+            pair.rank_correlation, hgr_jax.hgr(a, b, weights=own), atol=1e-5, err_msg=str(pair)
+        )
+
+
+def test_categories_have_an_interval_without_tests():
+    scanned = scan(frame(), test=None)
+    low, high = scanned.interval("kind", "letter")
+    assert low <= scanned["kind", "letter"].rank_correlation <= high

@@ -42,9 +42,7 @@ from hgr_jax.core.host.conditioning import (
 from hgr_jax.core.host.estimates import HGREstimate
 from hgr_jax.core.host.explained import MAX_SHARE_EXPLAINED, GivenVariables
 from hgr_jax.core.host.linalg import top_singular_values
-from hgr_jax.core.host.polynomials import orthonormal_functions
 from hgr_jax.core.host.ranks import MOST_FUNCTIONS, RankedColumn, effective_row_count
-from hgr_jax.core.kernels import Indicators
 from hgr_jax.inference import roys_root
 from hgr_jax.inference.conditional import compare_residuals
 from hgr_jax.inference.dependent_rows import (
@@ -55,8 +53,8 @@ from hgr_jax.inference.dependent_rows import (
     order_tests,
     shift_test,
 )
-from hgr_jax.inference.level_tables import CELLS_AT_ONCE, functions_of_counts
-from hgr_jax.inference.level_tests import RANK_DEGREE, LevelPairs, LevelTests, table_of
+from hgr_jax.inference.level_tables import CELLS_AT_ONCE
+from hgr_jax.inference.level_tests import LevelPairs, LevelTests, functions_of_column, table_of
 from hgr_jax.inference.orders import (
     COUNTED_ROWS,
     draws_at,
@@ -110,11 +108,10 @@ class IndependenceTest:
         "asymptotic", Roy's law of two categories; "permutation"; "tail", where fewer than 10
         permutations, or no other shift, reach the statistic: extrapolated by a tail that is fitted
         to the largest of them, and no smaller than 1e-8; "residuals", given other variables, no
-        smaller than 1e-8;
-        "explained", 1 where a or b is a function of the given variables, so that nothing but
-        rounding is left to test; "shifts", circular shifts of series; "exchanges" of whole
-        series of a panel; "within", orders of the rows within groups; "between", the test of one
-        row for each group.
+        smaller than 1e-8; "explained", 1 where a or b is a function of the given variables, so that
+        nothing but rounding is left to test; "shifts", circular shifts of series; "exchanges" of
+        whole series of a panel; "within", orders of the rows within groups; "between", the test of
+        one row for each group.
       degrees: numbers of functions of a and of b, in the block with the smallest p-value; given
         other variables, the places of the two functions whose residuals are most correlated.
       null_mean: mean of ``statistic`` at these degrees, where the variables are independent.
@@ -133,6 +130,10 @@ class IndependenceTest:
     lag: int = 0
     smallest_pvalue: float = 0.0
     explained: tuple[float, float] = (0.0, 0.0)
+
+
+OF_CONSTANT = IndependenceTest(0.0, 1.0, "exact", (0, 0), 0.0)
+OF_MISSING = IndependenceTest(np.nan, np.nan, "", (0, 0), np.nan)
 
 
 def independence_test(
@@ -265,10 +266,9 @@ def independence_test(
         x, y, w = x[weighted], y[weighted], w[weighted]
         w = w if np.ptp(w) > 0 else None
     if not (np.isfinite(x).all() and np.isfinite(y).all()):
-        return IndependenceTest(np.nan, np.nan, "", (0, 0), np.nan)
+        return OF_MISSING
     if order is not None or groups is not None:
         design = RowDesign.of(len(x), order, groups)
-        generator = host_generator(key)
         if groups is not None and exchanged_units(design, (x, y), permute) == "between":
             of_groups = (design.of_groups(x), design.of_groups(y))
             test = independence_test(*of_groups, permutations=permutations, key=key)
@@ -276,17 +276,17 @@ def independence_test(
         shortest = int(design.sizes.min())
         lags = as_lags(0 if lags is None else lags, shortest)
         draws = DRAWS if permutations is None else permutations
-        return _test_of_design((x, y), is_level, design, lags, draws, generator)
+        return _test_of_design((x, y), is_level, design, lags, draws, host_generator(key))
     if any(is_level):
         if method == "rank":
             raise ValueError("method='rank' is for two numbers, and a or b is a category.")
-        test_levels = _test_levels if method == "auto" else test_levels_by_orders
-        return test_levels((x, y), is_level, w, permutations, key)
+        test_of = test_levels if method == "auto" else test_levels_by_orders
+        return test_of((x, y), is_level, w, permutations, key)
     sides = RankedColumn.of_values(x, w), RankedColumn.of_values(y, w)
     if method == "auto" and w is None and all(side.is_binary for side in sides):
         return _fisher_test(*sides)
     if not all(side.count for side in sides):
-        return IndependenceTest(0.0, 1.0, "exact", (0, 0), 0.0)
+        return OF_CONSTANT
     if method == "rank" or (
         method == "auto" and _follows_rank_law(*sides, effective_row_count(len(x), w))
     ):
@@ -375,7 +375,7 @@ def exchanged_units(design: RowDesign, columns: tuple[Floats, Floats], permute: 
     return found
 
 
-def _test_levels(
+def test_levels(
     columns: tuple[Floats, Floats],
     is_level: tuple[bool, bool],
     weights: Floats | None,
@@ -385,19 +385,13 @@ def _test_levels(
     """Test two columns, one or both of codes of levels, by a law, or by orders of the rows."""
     count = len(columns[0])
     w = np.ones(count) if weights is None else weights
-    codes = [np.unique(x, return_inverse=True)[1] for x in columns]
-    f, g = (
-        orthonormal_functions(x, w / w.sum(), Indicators(int(z.max()) + 1))
-        if of
-        else RankedColumn.of_values(x, weights).functions(RANK_DEGREE)
-        for x, z, of in zip(columns, codes, is_level, strict=True)
-    )
-    degrees = int(f.any(axis=1).sum()), int(g.any(axis=1).sum())
+    f, g = (functions_of_column(x, of, weights) for x, of in zip(columns, is_level, strict=True))
+    degrees = len(f), len(g)
     if not all(degrees):
-        return IndependenceTest(0.0, 1.0, "exact", (0, 0), 0.0)
+        return OF_CONSTANT
     value = np.minimum(top_singular_values(((f * w / w.sum()) @ g.T)[..., None]), 1)
     rows = effective_row_count(count, weights)
-    first, second = codes
+    first, second = (np.unique(x, return_inverse=True)[1] for x in columns)
     sizes = int(first.max()) + 1, int(second.max()) + 1
     tests = LevelTests(
         LevelPairs(
@@ -407,10 +401,9 @@ def _test_levels(
             degrees=np.array([degrees]),
             rows=np.array([rows]),
             heaviest=np.array([np.sum(w**2) / np.max(w) ** 2]),
-            represented=np.ones(1, bool),
             table=None if weights is not None else lambda _: table_of((first, second), sizes),
         ),
-        host_generator(key),
+        seed_of(key),
     )
     if np.isnan(tests.log_p[0]):
         return test_levels_by_orders(columns, is_level, weights, permutations, key)
@@ -427,10 +420,10 @@ def test_levels_by_orders(
 ) -> IndependenceTest:
     """Test two columns, one or both of codes of levels, by orders of the rows of the second."""
     count, share = len(columns[0]), None if weights is None else weights / weights.sum()
-    f, g = (_functions_beside_levels(x, of) for x, of in zip(columns, is_level, strict=True))
+    f, g = (functions_of_column(x, of) for x, of in zip(columns, is_level, strict=True))
     rows, degrees = effective_row_count(count, weights), (len(f), len(g))
     if not all(degrees):
-        return IndependenceTest(0.0, 1.0, "exact", (0, 0), 0.0)
+        return OF_CONSTANT
     if share is not None:
         f = f - (f @ share)[:, None]
     left = f / count if share is None else f * share
@@ -487,14 +480,6 @@ def _scores_of_tables(
     return scores
 
 
-def _functions_beside_levels(x: Floats, is_level: bool, most: int = RANK_DEGREE) -> Floats:
-    """Return orthonormal functions ``(d, n)`` of the ranks of numbers, or of codes of levels."""
-    if not is_level:
-        return RankedColumn.of_values(x).functions(most)
-    _, codes, counts = np.unique(x, return_inverse=True, return_counts=True)
-    return functions_of_counts(tuple(counts.tolist()))[:, codes]
-
-
 def _test_of_design(
     columns: tuple[Floats, Floats],
     is_level: tuple[bool, bool],
@@ -505,7 +490,7 @@ def _test_of_design(
 ) -> IndependenceTest:
     """Test two variables by shifts of one, or by orders of its rows within groups."""
     f, g = (
-        _functions_beside_levels(values[design.rows], of, MOST_FUNCTIONS)
+        functions_of_column(values[design.rows], of, most=MOST_FUNCTIONS)
         for values, of in zip(columns, is_level, strict=True)
     )
     slow = [not of and design.is_slow(x) for x, of in zip(columns, is_level, strict=True)]
@@ -536,7 +521,7 @@ def _test_given(a: Any, b: Any, given: Any, weights: Floats | None) -> Independe
     kept = slice(None) if weights is None else weights > 0
     arrays = [x[kept] for x in columns]
     if not all(np.isfinite(x).all() for x in arrays):
-        return IndependenceTest(np.nan, np.nan, "", (0, 0), np.nan)
+        return OF_MISSING
     tests = ColumnTests(
         arrays.__getitem__, levels, len(arrays[0]), None if weights is None else weights[kept]
     )
@@ -689,11 +674,11 @@ class ColumnTests:
     def test(self, x: int, y: int, given: tuple[int, ...]) -> IndependenceTest:
         """Return the test of two columns by position; ``given`` is in order."""
         if effective_row_count(self._rows, self._weights) < LEAST_GIVEN_ROWS:
-            return IndependenceTest(np.nan, np.nan, "", (0, 0), np.nan)
+            return OF_MISSING
         given = tuple(i for i in given if len(self._variable(i).functions))
         sides = [self._variable(i) for i in (x, y)]
         if not all(len(side.functions) for side in sides):
-            return IndependenceTest(0.0, 1.0, "exact", (0, 0), 0.0)
+            return OF_CONSTANT
         if not given and not {x, y} & self._levels:
             return self._independence(x, y)
         if any(self._is_explained(column, given) for column in (x, y)):

@@ -90,18 +90,18 @@ def functions_of_counts(counts: tuple[int, ...]) -> Floats:
     return (basis[:, 1:] / roots[:, None]).T
 
 
-def log_pvalues(pairs: Sequence[LevelPair], generator: np.random.Generator) -> Floats:
-    """Return log p-values ``(N,)`` by random tables; NaN where too few reach the statistic."""
+def log_pvalues(pairs: Sequence[LevelPair], seed: tuple[int, ...]) -> Floats:
+    """Return log p-values ``(N,)``, each by random tables of its own; NaN where few reach it."""
     log_p = np.full(len(pairs), np.nan)
     shapes: dict[tuple[int, ...], list[int]] = {}
     for place, pair in enumerate(pairs):
         shapes.setdefault((*pair.f.shape, *pair.g.shape), []).append(place)
     for places in shapes.values():
-        log_p[places] = _by_random_tables([pairs[place] for place in places], generator)
+        log_p[places] = _by_random_tables([pairs[place] for place in places], seed)
     return log_p
 
 
-def _by_random_tables(pairs: list[LevelPair], generator: np.random.Generator) -> Floats:
+def _by_random_tables(pairs: list[LevelPair], seed: tuple[int, ...]) -> Floats:
     """Return log p-values of pairs of one shape; NaN where too few tables reach the statistic."""
     from scipy import stats  # loads slowly
 
@@ -114,7 +114,7 @@ def _by_random_tables(pairs: list[LevelPair], generator: np.random.Generator) ->
         total = rows[chosen].sum(axis=1).repeat(tables.shape[1])
         return top_singular_values(flat / total).reshape(len(chosen), -1)
 
-    active = np.arange(len(pairs))
+    active, generators = np.arange(len(pairs)), [np.random.default_rng([*seed]) for _ in pairs]
     least = values(active, np.stack([pair.table for pair in pairs])[:, None]) * (1 - TIES)
     log_p, reached = np.full(len(pairs), np.nan), np.zeros((len(pairs), 1), np.intp)
     drawn, size, cells = 0, FIRST_DRAWS, f.shape[2] * g.shape[2]
@@ -124,8 +124,10 @@ def _by_random_tables(pairs: list[LevelPair], generator: np.random.Generator) ->
             part = active[start : start + at_once]
             tables = np.stack(
                 [
-                    stats.random_table.rvs(*sums, size=size, random_state=generator)
-                    for sums in zip(rows[part], columns[part], strict=True)
+                    stats.random_table.rvs(
+                        rows[pair], columns[pair], size=size, random_state=generators[pair]
+                    )
+                    for pair in part
                 ]
             )
             reached_by = reached[part] + np.cumsum(values(part, tables) >= least[part], axis=1)

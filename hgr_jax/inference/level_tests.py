@@ -65,7 +65,6 @@ class LevelPairs:
       degrees: ``(N, 2)``, numbers of these functions.
       rows: ``(N,)``, effective numbers of rows.
       heaviest: ``(N,)``, sums of squared weights, over the largest squared weight.
-      represented: ``(N,)``, whether the rows of a pair represent those of its columns.
       table: returns the table of counts of a pair; None with weights.
     """
 
@@ -75,7 +74,6 @@ class LevelPairs:
     degrees: Integers
     rows: Floats
     heaviest: Floats
-    represented: NDArray[np.bool_]
     table: Callable[[int], Integers] | None
 
     def moments(self, side: int) -> list[ColumnMoments]:
@@ -100,8 +98,8 @@ class LevelTests:
       source: ``(N,)``, the law of each, as `hgr_jax.scan` names it.
     """
 
-    def __init__(self, pairs: LevelPairs, generator: np.random.Generator) -> None:
-        """Test the pairs; ``generator`` is of random tables."""
+    def __init__(self, pairs: LevelPairs, seed: tuple[int, ...]) -> None:
+        """Test the pairs; ``seed`` is of random tables."""
         self.pairs = pairs
         of_categories, rows = pairs.of_levels.all(axis=1), pairs.rows
         self.source = np.where(of_categories, "asymptotic", "rank").astype("<U12")
@@ -121,11 +119,11 @@ class LevelTests:
             one, other = (_rounded_counts(side[i], rows[i]) for side in pairs.counts)
             tail = log_tail_of_merged_levels((one, other), pairs.statistic[i])
             self.log_p[i] = min(np.logaddexp(log_p[i], tail), 0)
-        valid = is_valid(*moments, pairs.heaviest) & pairs.represented
+        valid = is_valid(*moments, pairs.heaviest)
         self.log_p[~(valid | (few & likely) | of_tables)] = np.nan
         self._test_exactly(np.flatnonzero(of_two))
         # The tails of rare levels are those of categories.
-        self._test_tables(np.flatnonzero(of_tables), valid | of_categories, generator)
+        self._test_tables(np.flatnonzero(of_tables), valid | of_categories, seed)
 
     def _test_exactly(self, places: Integers) -> None:
         """Test pairs of two columns of two values by Fisher's exact test."""
@@ -136,12 +134,12 @@ class LevelTests:
             self.source[places] = "exact"
 
     def _test_tables(
-        self, places: Integers, has_law: NDArray[np.bool_], generator: np.random.Generator
+        self, places: Integers, has_law: NDArray[np.bool_], seed: tuple[int, ...]
     ) -> None:
         """Test pairs of few values for which the laws for many rows are not close."""
         pairs = {place: self._level_pair(place) for place in places.tolist()}
         drawn = places[self.log_p[places] > np.log(MAX_UNDRAWN)].tolist()
-        by_draws = log_pvalues([pairs[place] for place in drawn], generator)
+        by_draws = log_pvalues([pairs[place] for place in drawn], seed)
         resolved = np.array(drawn, np.intp)[~np.isnan(by_draws)]
         self.log_p[resolved] = by_draws[~np.isnan(by_draws)]
         self.source[resolved] = "permutation"
@@ -172,6 +170,16 @@ class LevelTests:
             )
         )
         return LevelPair(f, g, table)
+
+
+def functions_of_column(
+    x: Floats, is_level: bool, weights: Floats | None = None, most: int = RANK_DEGREE
+) -> Floats:
+    """Return orthonormal functions ``(d, n)`` of the ranks of numbers, or of codes of levels."""
+    if not is_level:
+        return RankedColumn.of_values(x, weights).functions(most)
+    codes = np.unique(x, return_inverse=True)[1]
+    return functions_of_counts(tuple(np.bincount(codes, weights).tolist()))[:, codes]
 
 
 def _functions_of_ranked(counts: Integers) -> Floats:

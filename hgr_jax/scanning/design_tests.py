@@ -12,9 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from hgr_jax._arrays import Floats, Integers, groups
-from hgr_jax.core.host.linalg import residuals
-from hgr_jax.core.host.polynomials import centred_indicators
-from hgr_jax.core.host.ranks import MOST_FUNCTIONS, RankedColumn
+from hgr_jax.core.host.ranks import MOST_FUNCTIONS
 from hgr_jax.inference.dependent_rows import (
     DesignTest,
     RowDesign,
@@ -22,6 +20,7 @@ from hgr_jax.inference.dependent_rows import (
     order_tests,
     shift_test,
 )
+from hgr_jax.inference.level_tests import functions_of_column
 from hgr_jax.inference.permutation import host_generator
 from hgr_jax.scanning.memory import MemoryTable
 from hgr_jax.scanning.request import Test
@@ -103,10 +102,5 @@ class DesignTests:
 
     def _functions(self, column: int, rows: Integers) -> Floats:
         """Return orthonormal functions ``(d, m)`` of ranks, or of levels, on some rows."""
-        features = self.features
-        values = features.values(column)[rows]
-        if not self._is_level(column):
-            return RankedColumn.of_values(np.asarray(values, np.float64)).functions()
-        shares = np.full(len(rows), 1 / max(len(rows), 1))
-        levels = features.levels[column - features.n_numeric]
-        return residuals(centred_indicators(values, shares, levels), np.zeros((0, len(rows))), None)
+        values = np.asarray(self.features.values(column)[rows], np.float64)
+        return functions_of_column(values, self._is_level(column), most=MOST_FUNCTIONS)

@@ -11,7 +11,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from hgr_jax._arrays import Floats, Integers
 from hgr_jax.core.host.polynomials import Polynomials
-from hgr_jax.core.host.ranks import ranks
+from hgr_jax.core.host.ranks import codes_of, ranks, ranks_of_levels
 from hgr_jax.core.kernels import Indicators
 from hgr_jax.core.ranks import OF_BOTH, rank_functions
 from hgr_jax.tables.columns import Columns
@@ -70,6 +70,17 @@ class Features:
         return dataclasses.replace(
             self, x=rank.astype(np.float32) if self.rows > SINGLE_ROWS else rank
         )
+
+    def among_weights(self) -> Features:
+        """Replace ranks by those among the weighted rows."""
+        if self.weights is None:
+            return self
+        rank = self.x.copy()
+        for values in rank.T:
+            present = ~np.isnan(values)
+            codes = codes_of(values[present])
+            values[present] = ranks_of_levels(codes, self.weights[present])[0][codes]
+        return dataclasses.replace(self, x=rank)
 
     def level_count(self, column: int) -> int | None:
         """Return the number of levels of a category; None for a number."""
@@ -135,14 +146,6 @@ class Kernels:
         """The largest number of functions of a side."""
         widest = max(self.h, self.k)
         return max(widest, OF_BOTH) if self.ranked else widest
-
-    def of_ranks(self) -> Kernels:
-        """Return polynomials of ranks, of the same degrees."""
-        return dataclasses.replace(self, ranked=False)
-
-    def of_rank_functions(self) -> Kernels:
-        """Return functions of ranks, as many as `of_ranks` has degrees."""
-        return dataclasses.replace(self, ranked=True)
 
     def of_values(self) -> Kernels:
         """Return functions of the values: lines beside functions of ranks."""
@@ -300,11 +303,9 @@ class RankFunctions(ColumnFunctions):
 
     Attributes:
       count: number of functions.
-      linear: whether the last of them is the rank itself.
     """
 
     count: int
-    linear: bool = False
 
     def take(self, columns: Integers) -> RankFunctions:
         """Select columns."""
@@ -319,12 +320,7 @@ class RankFunctions(ColumnFunctions):
         rank = np.where(present, rank, 0)
         f = np.empty((1 + self.count, *rank.shape), rank.dtype)
         f[0] = present
-        f[1 : 1 + self.count - self.linear] = rank_functions(
-            (rank + 1) / 2, self.count - self.linear
-        )
-        if self.linear:
-            f[-1] = rank
-        f[1:] *= present
+        f[1:] = rank_functions((rank + 1) / 2, self.count) * present
         return f
 
 

@@ -40,7 +40,6 @@ from hgr_jax.scanning.remarks import (
     Remark,
     RemarkFinder,
     listed_in_words,
-    pvalue_of,
 )
 from hgr_jax.scanning.request import SOLVED
 
@@ -334,7 +333,8 @@ def findings_of(scan: Any, n: int, min_rows: int) -> Findings:
     n, min_rows = check_count("n", n), check_count("min_rows", min_rows)
     maker = _Lists(scan, n, least_rows(min_rows, scan.settings["rows"]))
     strongest = maker.first(maker.hgr, maker.is_candidate)
-    copies = dict.fromkeys(g for g in maker.exact_groups.values() if len(g) > 1)
+    groups = dict.fromkeys(g for g in maker.exact_groups.values() if len(g) > 1)
+    copies = {group: maker.has_same_ranks(group) for group in groups}
     excess = maker.rows.rank_excess
     beyond = maker.is_candidate & (excess >= MIN_EXCESS)
     not_monotone = maker.first(excess, beyond, of=maker.is_not_monotone)
@@ -342,8 +342,8 @@ def findings_of(scan: Any, n: int, min_rows: int) -> Findings:
         strongest=strongest,
         not_monotone=not_monotone,
         explained=maker.explained(),
-        copies=tuple(group for group in copies if maker.has_same_ranks(group)),
-        near_copies=tuple(group for group in copies if not maker.has_same_ranks(group)),
+        copies=tuple(group for group, same in copies.items() if same),
+        near_copies=tuple(group for group, same in copies.items() if not same),
         few_rows=int(np.sum(maker.significant & (maker.rows.n_obs < maker.min_rows))),
         pairs=len(scan),
         tested=maker.tested,
@@ -567,9 +567,7 @@ class _Lists:
 
     def _interval(self, pair: HostPair, place: int, level: float) -> tuple[float, float]:
         pvalue = float(self.rows.pvalue[place])
-        if math.isnan(pvalue) and pair.has_category:
-            return math.nan, math.nan
-        return pair.interval(pvalue_of(pair) if math.isnan(pvalue) else pvalue, level)
+        return pair.interval(pair.pvalue if math.isnan(pvalue) else pvalue, level)
 
     def _examine(self, place: int) -> Finding:
         """Return a pair as a finding, with its interval and its remarks."""

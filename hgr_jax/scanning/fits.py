@@ -27,7 +27,7 @@ from hgr_jax.core.canonical import Transformation
 from hgr_jax.core.fits import CopulaTransform, KBFit, is_dominant, takes_one_value
 from hgr_jax.core.formulas import formula
 from hgr_jax.core.host.estimates import HGREstimate, correlation_of
-from hgr_jax.core.host.linalg import orthonormalise, top_singular_triples
+from hgr_jax.core.host.linalg import orthonormalise, top_singular_triples, top_singular_values
 from hgr_jax.core.host.polynomials import (
     PolynomialPair,
     Polynomials,
@@ -41,7 +41,8 @@ from hgr_jax.core.orthonormal import PolynomialBasis
 from hgr_jax.core.partial import EXPLAINED
 from hgr_jax.core.ranks import LEAST_ROWS, OF_BOTH, debias
 from hgr_jax.inference.hgr_fits import HGRFit
-from hgr_jax.inference.independence import independence_test
+from hgr_jax.inference.independence import independence_test, test_levels
+from hgr_jax.inference.roys_root.law import log_survival_of_many
 from hgr_jax.measures import kb_fit
 from hgr_jax.scanning.given import conditioning_on
 from hgr_jax.scanning.request import SOLVED
@@ -137,24 +138,14 @@ def _fit_of_ranks(scan: Any, a: str, b: str) -> HGRFit:
     pair = HostPair.of_ranks(scan, a, b)
     if pair.estimate.rows < LEAST_ROWS:
         return HGRFit.unknown()
-    columns = pair.columns[0], pair.columns[1]
     categories = [scan.category(name) for name in (a, b)]
-    pvalue = scan._value("pvalue", a, b)
-    known = None if math.isnan(pvalue) and not pair.has_category else pvalue
-    return HGRFit.of(pair.estimate, columns, categories, known)
+    return HGRFit.of(pair.estimate, pair.columns, categories, _pvalue_of(scan, a, b, pair))
 
 
 def _pvalue_of(scan: Any, a: str, b: str, pair: HostPair) -> float:
     """Return the p-value of two columns by the scan; without one, that of their test alone."""
     pvalue = scan._value("pvalue", a, b)
-    if not math.isnan(pvalue) or not pair.varies:
-        return pvalue
-    if pair.has_category:
-        raise ValueError(
-            f"an interval of {a!r} and {b!r} needs their p-value, and this scan has none: scan"
-            " with a test."
-        )
-    return independence_test(*pair.columns, weights=pair.weights).pvalue
+    return pair.pvalue if math.isnan(pvalue) and pair.varies else pvalue
 
 
 def check_fitted(scan: Any) -> None:
@@ -301,7 +292,7 @@ class HostPair:
             usable &= weights > 0
         self.rows = np.flatnonzero(usable)
         self.weights = np.ones(len(self.rows)) if weights is None else weights[self.rows].copy()
-        self.columns = [column[self.rows] for column in columns]
+        self.columns = columns[0][self.rows], columns[1][self.rows]
         self.conditioning = None if conditioning is None else conditioning[:, self.rows]
 
     @classmethod
@@ -345,7 +336,7 @@ class HostPair:
     @functools.cached_property
     def fitted(self) -> PolynomialPair:
         """Orthonormal functions of both columns."""
-        return fit_pair(self.columns[0], self.columns[1], self.weights, self.kernels)
+        return fit_pair(*self.columns, self.weights, self.kernels)
 
     @functools.cached_property
     def sides(self) -> tuple[Floats, Floats]:
@@ -367,9 +358,24 @@ class HostPair:
         return len(self.rows) > 1 and all(x.min() < x.max() for x in self.columns)
 
     @property
-    def has_category(self) -> bool:
-        """Whether a column is a category."""
-        return any(isinstance(kernel, Indicators) for kernel in self.kernels)
+    def of_levels(self) -> tuple[bool, bool]:
+        """Which columns are categories."""
+        return isinstance(self.kernels[0], Indicators), isinstance(self.kernels[1], Indicators)
+
+    @property
+    def pvalue(self) -> float:
+        """The p-value of independence, of ranks and levels; given other columns, by Roy's law."""
+        if not self.varies:
+            return 1.0
+        if self.conditioning is not None:
+            m = self.moments
+            sizes = [np.array([[size]]) for size in m.shape]
+            value = np.minimum(top_singular_values(m[..., None]), 1)[None]
+            return float(np.exp(log_survival_of_many(value, self.estimate.rows, *sizes)[0, 0]))
+        weights = self.weights if np.ptp(self.weights) else None
+        if any(self.of_levels):
+            return test_levels(self.columns, self.of_levels, weights, None, None).pvalue
+        return independence_test(*self.columns, weights=weights).pvalue
 
     @functools.cached_property
     def estimate(self) -> HGREstimate:

@@ -22,6 +22,7 @@ from hgr_jax._checks import as_estimate
 from hgr_jax.core.host.estimates import HGREstimate
 from hgr_jax.core.host.polynomials import Polynomials
 from hgr_jax.core.host.ranks import effective_row_count
+from hgr_jax.inference.level_tests import RANK_DEGREE
 from hgr_jax.scanning.bases import fit_columns, fit_rank_functions
 from hgr_jax.scanning.features import (
     ColumnPolynomials,
@@ -64,6 +65,9 @@ MAX_REFINED_ROWS = 2**23
 
 MAX_SEPARATE_FIT_ROWS = 2**22
 """Largest number of rows of all pairs of ill-conditioned columns that are fitted separately."""
+
+OF_RANKS = Kernels(RANK_DEGREE, RANK_DEGREE, ranked=True)
+"""Functions of ranks, whatever the measure is; those of the statistic of a test."""
 
 
 class MemorySums:
@@ -149,15 +153,12 @@ class MemorySums:
     def estimate(
         self,
         pairs: Integers,
-        blocks: Callable[[Integers, Floats], None] = lambda places, m: None,
         rows: Floats | None = None,
     ) -> Estimates:
         """Estimate ``pairs (N, 2)``, positions of columns, numbers before categories.
 
         Args:
           pairs: the positions.
-          blocks: called with the positions ``(M,)`` of some pairs and their whitened cross moments
-            ``(r, s, M)``, the sides in rising order of a pair's columns.
           rows: ``(N,)``, effective sample sizes; None for the numbers of rows.
         """
         layout = self.layout
@@ -168,7 +169,7 @@ class MemorySums:
         count = 1 + int(right.max(initial=0))
         for tile_pair, chosen in groups(left * count + right):
             columns = self._columns_of(divmod(tile_pair, count), ordered[chosen])
-            solver = TileSolver(layout, self._tiles(*columns), columns, blocks, rows)
+            solver = TileSolver(layout, self._tiles(*columns), columns, rows)
             solver.solve(estimates, chosen, ordered[chosen], flips[chosen])
         # The rows that two columns share may not represent either (all small values, say): bases
         # that were fitted to the columns are ill conditioned there.
@@ -176,12 +177,7 @@ class MemorySums:
         ill &= estimates.rows >= 2
         if ill.any():
             self._refit(estimates, pairs, np.flatnonzero(ill))
-        at_edge = np.flatnonzero(estimates.at_edge & ~ill)
-        if len(at_edge):
-            refined = refined_hgr(self.features, pairs[at_edge])
-            estimates.value[at_edge] = np.where(
-                np.isnan(refined), estimates.value[at_edge], refined
-            )
+        refine(estimates, np.flatnonzero(estimates.at_edge & ~ill), self.features, pairs)
         estimates.degrees[estimates.rows < 2] = 0
         constant = (estimates.degrees == 0).any(axis=1)  # a column that does not vary on these rows
         for values in (estimates.value, estimates.statistic, estimates.linear):
@@ -304,13 +300,17 @@ class MemoryTable:
             ranked = dataclasses.replace(ranked, conditioning=self.given.ranked().functions())
         return ranked
 
+    @functools.cached_property
+    def _in_weighted_ranks(self) -> Features:
+        return self.in_ranks.among_weights()
+
     def rank_sums(self) -> MemorySums:
         """Return the sums of functions of ranks."""
-        return MemorySums(self.in_ranks, self.kernels.of_rank_functions(), self.memory)
+        return MemorySums(self._in_weighted_ranks, OF_RANKS, self.memory)
 
     def rank_lines(self) -> MemorySums:
         """Return the sums of ranks."""
-        return MemorySums(self.in_ranks, Kernels(1, 1), self.memory)
+        return MemorySums(self._in_weighted_ranks, Kernels(1, 1), self.memory)
 
     def estimate(self) -> tuple[Estimates, NDArray[np.bool_]]:
         """Estimate the pairs; return the mask ``(p,)`` of well-conditioned numbers too."""
@@ -363,11 +363,10 @@ class MemoryTable:
         return shared_by_pairs(patterns.present, weights, patterns.index[self.pairs], power)
 
 
-def refined_hgr(features: Features, pairs: Integers) -> Floats:
-    """Return `hgr_on_own_rows`; NaN if the rows of all pairs are too many."""
-    if len(pairs) * features.rows > MAX_REFINED_ROWS:
-        return np.full(len(pairs), np.nan)
-    return hgr_on_own_rows(features, pairs)
+def refine(estimates: Estimates, places: Integers, features: Features, pairs: Integers) -> None:
+    """Put `hgr_on_own_rows` at some places, unless the rows of all of these are too many."""
+    if len(places) * features.rows <= MAX_REFINED_ROWS:
+        estimates.value[places] = hgr_on_own_rows(features, pairs[places])
 
 
 def hgr_on_own_rows(features: Features, pairs: Integers) -> Floats:

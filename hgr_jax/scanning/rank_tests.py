@@ -5,9 +5,8 @@ Two columns of a table in memory are estimated as by `hgr_jax.hgr` and tested as
 (`products_of_pairs`): of the first 8 functions of both columns, of the first three functions of one
 with 16 of the other, and of the first function of one with 32 of the other.  Where more may matter,
 HGR is estimated again, as `hgr_jax.core.ranks` says.  Two binary columns have Fisher's exact test.
-All other pairs are estimated and tested by ranks among the rows of each column, whose first 8
-functions are made orthonormal on the rows of the pair; a pair of a number and a category in memory
-is then estimated again by ranks among the rows that they share.
+Pairs with a category are estimated by the sums of 8 functions; one of a number is estimated again
+where it has missing values, or further functions may matter.
 """
 
 from __future__ import annotations
@@ -32,6 +31,7 @@ from hgr_jax.core.host.estimates import (
     is_alike,
     long_blocks,
 )
+from hgr_jax.core.host.linalg import top_singular_values
 from hgr_jax.core.host.ranks import (
     BLOCKS,
     MOST_FUNCTIONS,
@@ -39,7 +39,6 @@ from hgr_jax.core.host.ranks import (
     RankedColumn,
     RankOrder,
     codes_of,
-    is_reliable,
     leading,
     likeness_of_neighbours,
     ranked_columns,
@@ -52,6 +51,7 @@ from hgr_jax.core.ranks import (
     alike_beyond,
     look_again,
 )
+from hgr_jax.inference.level_tests import RANK_DEGREE, functions_of_column
 from hgr_jax.inference.rank_law import (
     MIN_TABULATED_ROWS,
     BlockStatistics,
@@ -60,7 +60,7 @@ from hgr_jax.inference.rank_law import (
     top_values,
 )
 from hgr_jax.scanning.features import Estimates
-from hgr_jax.scanning.memory import MemoryTable, hgr_on_own_rows
+from hgr_jax.scanning.memory import MemoryTable, hgr_on_own_rows, refine
 from hgr_jax.scanning.sums import sum_in_blocks
 
 TILE = 128
@@ -195,11 +195,6 @@ class _Lookup:
         return (total / (rows if weights is None else weights.sum())).reshape(shape)
 
 
-MIN_PIVOT = 0.3
-"""Smallest pivot of functions of ranks on a pair's rows with which these rows are taken to
-represent the rows of both columns."""
-
-
 class _Moments(NamedTuple):
     """Moments of pairs of numbers on the rows that they share.
 
@@ -306,62 +301,69 @@ class _ByRanks:
                 yield places[part], first & second
 
     def estimate_within_columns(self) -> None:
-        """Estimate the remaining pairs by ranks among each column's rows; test pairs of numbers."""
+        """Estimate pairs with a category by ranks among each column's rows."""
         places = np.flatnonzero(~self.estimated)
         if not len(places):
             return
-        statistics: list[BlockStatistics] = []
-        tested = self.of_numbers[places] & self.tested
-        used = np.unique(self.pairs[places[tested]])
-        columns = {c: column for c in used if (column := self._ranked_within(c)) is not None}
-        size = 1 + int(self.pairs.max(initial=-1))
-        reliable, share = np.zeros(size, np.intp), np.zeros(size)
-        for c, column in columns.items():
-            reliable[c], share[c] = min(column.reliable, OF_BOTH), column.effective_share
-
-        def keep_statistics(part: Integers, m: Floats) -> None:
-            chosen = tested[part]
-            if not chosen.any():
-                return
-            m, part = m[:OF_BOTH, :OF_BOTH, chosen], places[part[chosen]]
-            degrees = np.minimum(reliable[self.pairs[part]].T, np.array(m.shape[:2])[:, None])
-            effective = self.rows[part] * share[self.pairs[part]].prod(axis=1)
-            least = -special.gammaln(self.rows[part] + 1)
-            values = top_values(leading(m, *degrees))
-            statistics.append(BlockStatistics(part, values, degrees, effective, least))
-
         sums = self.table.rank_sums()
-        estimates = sums.estimate(self.table.pairs[places], keep_statistics, self.rows[places])
+        estimates = sums.estimate(self.table.pairs[places], self.rows[places])
         lines = self.table.rank_lines().estimate(self.table.pairs[places])
         categories = (self.pairs[places] >= self.in_ranks.n_numeric).all(axis=1)
         estimates.linear[:] = np.where(categories, estimates.value, lines.linear)
         estimates.pearson[:] = lines.pearson
         self.results.estimates.put(places, estimates)
         one, other = sums.layout.patterns[self.pairs[places]].T
-        self._rank_shared_rows(places[~categories & (one != other) & estimates.varies])
-        if not statistics:
-            return
-        every = BlockStatistics.joined(statistics)
-        log_p, part = every.log_pvalues(self.rows[every.places]), every.places
-        of_ranks, shares = self.results.estimates, share[self.pairs[part]].min(axis=1)
-        sure = (of_ranks.pivot[part] >= MIN_PIVOT) & (of_ranks.degrees[part] > 0).all(axis=1)
-        sure &= (self.rows[part] >= MIN_TABULATED_ROWS) & (every.degrees > 0).all(axis=0)
-        sure &= is_reliable(self.rows[part], shares)
-        self.results.log_p[part[sure]] = log_p[sure]
+        with_number = ~categories & estimates.varies
+        self._rank_shared_rows(places[with_number & (one != other)])
+        self._look_at_levels(places[with_number & (one == other)])
 
     def _rank_shared_rows(self, places: Integers) -> None:
         """Estimate pairs of a number and a category by ranks among the rows they share."""
         estimates, features = self.results.estimates, self.in_ranks
         estimates.value[places] = hgr_on_own_rows(features, self.pairs[places])
         for group, present in self._shared_rows(places):
+            rows, weights = self._weights_of(present)
             for place, (number, category) in zip(group, self.pairs[group], strict=True):
-                (ranked,), weights = self._ranked(np.array([number]), present)
-                codes = features.values(category)[present]
-                w = np.ones(len(codes)) if weights is None else weights
-                share = np.bincount(codes, w) / w.sum()
-                sums = np.bincount(codes, w * ranked.linear[ranked.codes]) / w.sum()
-                ratio = np.sum(sums**2 / np.where(share > 0, share, 1))
-                estimates.linear[place] = min(np.sqrt(ratio), 1)
+                ranked = self._ranked(np.array([number]), present)[0][0]
+                f = ranked.functions(RANK_DEGREE)
+                g = functions_of_column(features.values(category)[rows], True, weights)
+                weighted = (g * self._order(number, present).shares).T
+                estimates.statistic[place] = top_singular_values((f @ weighted)[..., None])[0]
+                estimates.linear[place] = np.linalg.norm(ranked.linear[ranked.codes] @ weighted)
+                sizes = len(f), len(g)
+                turned = self.table.pairs[place, 0] != number
+                estimates.degrees[place] = sizes[::-1] if turned else sizes
+        for values in (estimates.statistic, estimates.linear):
+            values[places] = np.minimum(values[places], 1)
+
+    def _look_at_levels(self, places: Integers) -> None:
+        """Estimate pairs again if functions of the number that the sums do not have may matter."""
+        again = list[int]()
+        for group, present in self._shared_rows(places):
+            rows, weights = self._weights_of(present)
+            effective, size = float(self.rows[group[0]]), np.array([OF_BOTH])
+
+            @functools.lru_cache(maxsize=max(2, CACHED_FUNCTIONS // int(present.sum())))
+            def functions(category: int) -> Floats:
+                codes = self.in_ranks.values(category)[rows]  # noqa: B023
+                return functions_of_column(codes, True, weights)  # noqa: B023
+
+            for number, part in groups(self.pairs[group, 0]):
+                ranked = self._ranked(np.array([number]), present)[0][0]
+                in_sums = np.searchsorted(ranked.positions, OF_BOTH)
+                if ranked.available(effective) == in_sums:
+                    continue
+                if in_sums < OF_BOTH:
+                    again += group[part].tolist()
+                    continue
+                order = self._order(number, present)
+                f = ranked.functions(OF_BOTH) * order.shares
+                for place in group[part].tolist():
+                    g = functions(int(self.pairs[place, 1]))
+                    explained, counts = explained_by_first((g @ f.T)[..., None], size, number=False)
+                    if is_alike(order, g, explained[:, 0], counts[:, 0], effective):
+                        again.append(place)
+        refine(self.results.estimates, np.array(again, np.intp), self.in_ranks, self.pairs)
 
     def _codes_of(self, column: int) -> Integers:
         """Return the levels ``(n,)`` of the ranks of a column, 0 where it is missing."""
@@ -395,11 +397,6 @@ class _ByRanks:
         rows, weights = self._weights_of(present)
         ranked = ranked_columns([self._codes_of(int(c))[rows] for c in columns], weights)
         return [column.in_cells() for column in ranked], weights
-
-    def _ranked_within(self, column: int) -> RankedColumn | None:
-        """Rank a column among its own rows; None if there are fewer than two."""
-        present = self.in_ranks.present(column)
-        return self._ranked(np.array([column]), present)[0][0] if present.sum() >= 2 else None
 
     def _moments(self, group: Integers, present: NDArray[np.bool_]) -> Iterator[_Moments]:
         """Yield the moments of pairs on the rows that they share.
@@ -585,8 +582,7 @@ class _ByRanks:
         linear = np.where(varies, np.minimum(np.abs(each.spearman), 1), np.nan)
         estimates.linear[places] = estimates.pearson[places] = linear
         flips = self.table.pairs[places, 0] > self.table.pairs[places, 1]
-        kernels = self.table.kernels.of_rank_functions()
-        degrees = np.minimum(each.available.T, min(kernels.h, kernels.k))
+        degrees = np.minimum(each.available.T, RANK_DEGREE)
         estimates.degrees[places] = np.where(flips[:, None], degrees[:, ::-1], degrees)
         estimates.rows[places], estimates.pivot[places] = each.shared, 1
         self.estimated[places] = True

@@ -26,13 +26,10 @@ import numpy as np
 from hgr_jax._arrays import Floats, Integers
 from hgr_jax._texts import as_date, counted, pvalue_as_text
 from hgr_jax.core.describe import Means, describe, number_in_words
-from hgr_jax.core.host.linalg import top_singular_values
 from hgr_jax.core.host.ranks import ranks
-from hgr_jax.core.kernels import Indicators
 from hgr_jax.inference.dependent_rows import RowDesign, order_tests, shift_test
 from hgr_jax.inference.independence import independence_test
 from hgr_jax.inference.permutation import host_generator
-from hgr_jax.inference.roys_root.law import log_survival_of_many
 from hgr_jax.scanning.facts import (
     MAX_EXAMINED_ROWS,
     MIN_DISTINCT,
@@ -136,9 +133,8 @@ class ExaminedPair:
             number_in_words if date is None else functools.partial(as_date, date) for date in first
         )
         levels = [None if c is None else c.levels for c in map(scan.category, self.names)]
-        columns, transformed = (self.pair.columns[0], self.pair.columns[1]), (self.f, self.g)
-        means = Means.of(*self.pair.sides, self.pair.fitted.shares)
-        return describe(self.names, columns, (levels[0], levels[1]), transformed, means, (a, b))
+        sides, means = (levels[0], levels[1]), Means.of(*self.pair.sides, self.pair.fitted.shares)
+        return describe(self.names, self.pair.columns, sides, (self.f, self.g), means, (a, b))
 
     @classmethod
     def of(cls, scan: Any, names: tuple[str, str], value: float) -> ExaminedPair | None:
@@ -229,7 +225,7 @@ class RemarkFinder:
         if copies is None:
             return
         left = examined.pair.restricted(copies.remaining[examined.pair.rows])
-        pvalue = pvalue_of(left)
+        pvalue = left.pvalue
         text = f"{left.value:.3f} (p = {pvalue_as_text(pvalue)}) without copies of rows"
         yield Remark("copies", text, not pvalue <= MAX_PVALUE)
 
@@ -248,7 +244,7 @@ class RemarkFinder:
         order = np.argsort(np.argsort(self.facts.order)[pair.rows], kind="stable")
         runs = self.facts.runs[pair.rows][order]
         of_ranks = [ranks(column[order][:, None])[:, 0] for column in pair.columns]
-        trends = [abs(_signed_pearson(r, np.arange(float(len(r))))) > MIN_TREND for r in of_ranks]
+        trends = [abs(np.corrcoef(r, np.arange(len(r)))[0, 1]) > MIN_TREND for r in of_ranks]
         alike = self._has_alike_residuals(examined, order, runs)
         if any(trends):
             # Differences of independent rows have the correlation -1/2, those of a walk have 0.
@@ -385,7 +381,7 @@ def pvalue_in_design(pair: HostPair, design: RowDesign, *, within: bool = True) 
     ``within`` groups, whose means are then taken out, or also between them.
     """
     f, g = (side[:SHIFTED_FUNCTIONS, design.rows] for side in pair.sides)
-    levels = isinstance(pair.kernels[0], Indicators), isinstance(pair.kernels[1], Indicators)
+    levels = pair.of_levels
     if design.is_shifted:
         sides = zip((f, g), levels, strict=True)
         one, other = (design.transformed(x, of_levels=of) for x, of in sides)
@@ -397,18 +393,6 @@ def pvalue_in_design(pair: HostPair, design: RowDesign, *, within: bool = True) 
         [f], g, design, draws=EXCHANGES, generator=host_generator(None), levels=[levels]
     )
     return tests[0].pvalue
-
-
-def pvalue_of(pair: HostPair) -> float:
-    """Return the p-value of independence of a pair: of ranks, or of a category by Roy's law."""
-    if not pair.varies:
-        return 1.0
-    if not pair.has_category and pair.conditioning is None:
-        return independence_test(*pair.columns, weights=pair.weights).pvalue
-    m = pair.moments
-    sizes = [np.array([[size]]) for size in m.shape]
-    value = np.minimum(top_singular_values(m[..., None]), 1)[None]
-    return float(np.exp(log_survival_of_many(value, pair.estimate.rows, *sizes)[0, 0]))
 
 
 def _local_residuals(values: Floats, column: Floats) -> Floats:
@@ -430,12 +414,6 @@ def _autocorrelations(x: Floats, runs: Integers) -> Floats:
         for lag in range(1, LAGS + 1)
     ]
     return np.array(products) / variance
-
-
-def _signed_pearson(x: Floats, y: Floats) -> float:
-    x, y = x - x.mean(), y - y.mean()
-    scale = np.sqrt((x @ x) * (y @ y))
-    return float(x @ y / scale) if scale > 0 else 0.0
 
 
 def _period(ranked: Floats) -> int:

@@ -35,13 +35,11 @@ def with_row_options(table: Any, request: Request) -> tuple[Any, Request]:
     names, rows = _names_in(table), _row_count_of(table)
     values = {}
     for option, value in options.items():
+        values[option] = value
         if isinstance(value, str):
             values[option] = _column_named(table, names, option, value)
         elif value is not True:
             check_indexes(table=table, **{option: value})
-            values[option] = value
-        else:
-            values[option] = True
     names = [name for name in names if str(name) not in request.row_columns]
     if isinstance(request.order, str):
         values["order"] = _sortable(request.order, values["order"])

@@ -26,12 +26,12 @@ from hgr_jax.inference.independence import (
     test_levels_by_orders,
 )
 from hgr_jax.inference.level_tests import LevelPairs, LevelTests, table_of
-from hgr_jax.inference.permutation import host_generator, permutation_test
+from hgr_jax.inference.permutation import permutation_test, seed_of
 from hgr_jax.measures import kb
 from hgr_jax.scanning.features import Estimates, Features
 from hgr_jax.scanning.given import conditional_tests
 from hgr_jax.scanning.memory import MemoryTable
-from hgr_jax.scanning.rank_tests import MIN_PIVOT, RankResults
+from hgr_jax.scanning.rank_tests import RankResults
 from hgr_jax.scanning.request import Measure, Test
 
 PERMUTATIONS = 999
@@ -142,12 +142,17 @@ def _level_tests(
 ) -> LevelTests:
     """Test the chosen pairs, each with a category."""
     features, pairs, found = table.in_ranks, table.pairs[chosen], of_ranks.select(chosen)
-    counts = {c: _counts_of_values(features, c) for c in np.unique(pairs).tolist()}
+    patterns = features.patterns
+    shared = np.stack([pairs, patterns.index[pairs[:, ::-1]]], axis=2)
+    counts = {
+        (c, other): _counts_of_values(features, c, patterns.present[:, other])
+        for c, other in np.unique(shared.reshape(-1, 2), axis=0).tolist()
+    }
 
     def table_at(place: int) -> Integers:
         return _table_of(features, pairs[place])
 
-    first, second = ([counts[c] for c in side] for side in pairs.T.tolist())
+    first, second = ([counts[c, other] for c, other in shared[:, side].tolist()] for side in (0, 1))
     level_pairs = LevelPairs(
         counts=(first, second),
         of_levels=pairs >= features.n_numeric,
@@ -155,19 +160,15 @@ def _level_tests(
         degrees=found.degrees,
         rows=rows[chosen],
         heaviest=table.heaviest_rows()[chosen],
-        represented=found.pivot >= MIN_PIVOT,
         table=table_at if features.weights is None else None,
     )
-    return LevelTests(level_pairs, host_generator(test.key))
+    return LevelTests(level_pairs, seed_of(test.key))
 
 
-def _counts_of_values(features: Features, column: int) -> Integers:
-    """Count the rows of each value of a column."""
-    values = features.values(column)
-    if column < features.n_numeric:
-        return np.unique(values[~np.isnan(values)], return_counts=True)[1]
-    counts = np.bincount(values[values >= 0])
-    return counts[counts > 0]
+def _counts_of_values(features: Features, column: int, shared: NDArray[np.bool_]) -> Integers:
+    """Count the shared rows of each value of a column."""
+    values = features.values(column)[shared & features.present(column)]
+    return np.unique(values, return_counts=True)[1]
 
 
 def _table_of(features: Features, pair: Integers) -> Integers:

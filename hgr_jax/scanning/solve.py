@@ -9,7 +9,7 @@ Ill-conditioned pairs, and those given other columns, are fitted on their own ro
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from typing import NamedTuple
 
 import numpy as np
@@ -144,11 +144,10 @@ class TileSolver:
         layout: Layout,
         tiles: Tiles,
         columns: tuple[Integers, Integers],
-        blocks: Callable[[Integers, Floats], None],
         rows: Floats | None,
     ) -> None:
         self.rows, self.layout, self.kernels = rows, layout, layout.kernels
-        (self.left, self.right), self.blocks = columns, blocks
+        self.left, self.right = columns
         self.sides, self.cross, self.total = tiles
 
     def solve(
@@ -173,7 +172,6 @@ class TileSolver:
             part = slice(start, start + most)
             a, b = (i[part], v[part]), (j[part], u[part])
             m = self._whitened(a, b)
-            self.blocks(places[part], m)
             value = top_correlations(m, counts[part])
             estimates.statistic[places[part]] = estimates.linear[places[part]] = value
             if self.kernels.ranked:
