@@ -14,7 +14,7 @@ from scipy import stats
 import hgr_jax
 from hgr_jax import scan
 from hgr_jax.core.host import ranks as host_ranks
-from hgr_jax.scanning import rank_tests, sums
+from hgr_jax.scanning import products, rank_tests
 
 
 @pytest.mark.parametrize("weighted", [False, True])
@@ -46,7 +46,7 @@ def test_pvalues_are_those_of_the_test_of_each_pair(
 
 def test_targets_have_the_same_pvalues_in_any_place(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(rank_tests, "TILE", 2)
-    monkeypatch.setattr(sums, "TILE_ROWS", 50)
+    monkeypatch.setattr(products, "SUMMED_ROWS", 50)
     rng = np.random.default_rng(2)
     x = rng.normal(size=(120, 5)).astype(np.float32)
     x[:, 4] += x[:, 0]

@@ -1,19 +1,19 @@
-"""Columns as numeric arrays, functions of columns, and estimates of pairs."""
+"""Columns as numeric arrays, the rows that they share, and estimates of pairs."""
 
 from __future__ import annotations
 
 import dataclasses
 import functools
-from typing import Any, Protocol
+from collections.abc import Iterator
+from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from hgr_jax._arrays import Floats, Integers
-from hgr_jax.core.host.polynomials import Polynomials
-from hgr_jax.core.host.ranks import codes_of, ranks, ranks_of_levels
+from hgr_jax._arrays import Floats, Integers, groups
+from hgr_jax.core.host.ranks import ranks
 from hgr_jax.core.kernels import Indicators
-from hgr_jax.core.ranks import OF_BOTH, rank_functions
+from hgr_jax.scanning.products import sum_in_blocks
 from hgr_jax.tables.columns import Columns
 
 SINGLE_ROWS = 2**16
@@ -71,16 +71,36 @@ class Features:
             self, x=rank.astype(np.float32) if self.rows > SINGLE_ROWS else rank
         )
 
-    def among_weights(self) -> Features:
-        """Replace ranks by those among the weighted rows."""
+    def by_shared_rows(self, pairs: Integers) -> Iterator[tuple[Integers, NDArray[np.bool_]]]:
+        """Yield the places of ``pairs (N, 2)`` that share the same rows, and the mask ``(n,)``."""
+        index, present = self.patterns.index, self.patterns.present
+        one, other = np.sort(index[pairs], axis=1).T
+        count = present.shape[1]
+        for key, places in groups(one * count + other):
+            first, second = divmod(key, count)
+            yield places, present[:, first] & present[:, second]
+
+    def rows_of(self, shared: NDArray[np.bool_]) -> tuple[Any, Floats | None]:
+        """Return which rows are ``shared (n,)``, and their weights, None if equal."""
+        rows = slice(None) if shared.all() else np.flatnonzero(shared)
         if self.weights is None:
-            return self
-        rank = self.x.copy()
-        for values in rank.T:
-            present = ~np.isnan(values)
-            codes = codes_of(values[present])
-            values[present] = ranks_of_levels(codes, self.weights[present])[0][codes]
-        return dataclasses.replace(self, x=rank)
+            return rows, None
+        weights = self.weights[rows]
+        return rows, weights if np.ptp(weights) else None
+
+    def over_shared_rows(self, pairs: Integers, power: int) -> Floats:
+        """Sum a power of the weights over the rows that ``pairs (N, 2)`` of columns share."""
+        powers = None if self.weights is None or not power else self.weights**power
+        present = self.patterns.present
+
+        def block(rows: slice) -> Floats:
+            masks = np.ascontiguousarray(present[rows].T, np.float32)  # exact, as counts of a block
+            left = masks if powers is None else masks * powers[rows]
+            return left @ masks.T
+
+        sums = sum_in_blocks(block, self.rows, present.shape[1])
+        first, second = self.patterns.index[pairs].T
+        return sums[first, second]
 
     def level_count(self, column: int) -> int | None:
         """Return the number of levels of a category; None for a number."""
@@ -132,24 +152,13 @@ class Kernels:
     """Functions of the first and of the second column of a pair.
 
     Attributes:
-      h, k: degrees.
-      ranked: whether the functions are `rank_functions`, and values are HGR; h and k are then
-        those of the statistic of a test.
+      h, k: degrees of polynomials.
+      ranked: whether values are HGR, by functions of ranks, and not HGR-KB.
     """
 
     h: int
     k: int
     ranked: bool = False
-
-    @property
-    def largest(self) -> int:
-        """The largest number of functions of a side."""
-        widest = max(self.h, self.k)
-        return max(widest, OF_BOTH) if self.ranked else widest
-
-    def of_values(self) -> Kernels:
-        """Return functions of the values: lines beside functions of ranks."""
-        return Kernels(1, 1) if self.ranked else self
 
 
 @dataclasses.dataclass(frozen=True)
@@ -159,14 +168,11 @@ class Estimates:
     Attributes:
       value: ``(N,)``, the measure.
       statistic: ``(N,)``, the top correlation of functions, by which pairs are tested.
-      pearson: |Pearson|, NaN with a category.
-      linear: HGR of functions that are linear on numbers and arbitrary on categories: |Pearson| of
-        two numbers, the correlation ratio of a number and a category.
+      pearson: |Pearson|, of ranks where values are HGR; NaN with a category.
+      linear: HGR of functions that are linear on ranks and arbitrary on categories: |Spearman| of
+        two numbers, the correlation ratio of ranks and a category.
       degrees: ``(N, 2)``, number of directions of each column that the pair's rows support.
       rows: number of rows where both are present.
-      pivot: smallest pivot of the whitening of the columns' features on the pair's rows: 1 where
-        these represent the column's rows, near 0 where they do not.
-      at_edge: whether more functions of ranks than the sums have may matter.
     """
 
     value: Floats
@@ -175,16 +181,13 @@ class Estimates:
     linear: Floats
     degrees: Integers
     rows: Integers
-    pivot: Floats
-    at_edge: NDArray[np.bool_]
 
     @staticmethod
     def none(count: int) -> Estimates:
         """Return estimates of ``count`` pairs without any value."""
         value, statistic, pearson, linear = np.full((4, count), np.nan)
         degrees, rows = np.zeros((count, 2), np.intp), np.zeros(count, np.intp)
-        pivot, at_edge = np.ones(count), np.zeros(count, bool)
-        return Estimates(value, statistic, pearson, linear, degrees, rows, pivot, at_edge)
+        return Estimates(value, statistic, pearson, linear, degrees, rows)
 
     def put(self, places: Integers, others: Estimates) -> None:
         """Replace the estimates of the pairs at ``places``."""
@@ -232,137 +235,3 @@ class Patterns:
             index.append(position[key])
         present = np.stack(patterns, axis=1) if patterns else np.zeros((features.rows, 0), bool)
         return cls(np.array(index, np.intp), present)
-
-
-class RowFunctions(Protocol):
-    """The same number of functions of each of c columns, near-orthonormal where it is present.
-
-    Polynomials of values or ranks, and functions of ranks are such functions.
-    """
-
-    @property
-    def count(self) -> int:
-        """The number of functions of a column, d."""
-
-    @property
-    def shape(self) -> tuple[int, int]:
-        """The numbers of rows and of columns."""
-
-    @property
-    def dtype(self) -> np.dtype:
-        """The dtype of the values."""
-
-    def take(self, columns: Integers) -> RowFunctions:
-        """Select columns."""
-
-    def __call__(self, rows: slice) -> Floats:
-        """Return ``(1 + d, c, rows)``, 1 first; all 0 where a column is missing."""
-
-
-@dataclasses.dataclass(frozen=True)
-class ColumnFunctions:
-    """Functions of the columns of ``x (n, c)``, NaN where missing."""
-
-    x: Floats
-
-    @property
-    def shape(self) -> tuple[int, int]:
-        """The numbers of rows and of columns."""
-        return self.x.shape[0], self.x.shape[1]
-
-    @property
-    def dtype(self) -> np.dtype:
-        """The dtype of the values."""
-        return self.x.dtype
-
-
-@dataclasses.dataclass(frozen=True)
-class ColumnPolynomials(ColumnFunctions):
-    """Polynomials of the columns."""
-
-    basis: Polynomials
-
-    @property
-    def count(self) -> int:
-        """The largest degree."""
-        return self.basis.degree
-
-    def take(self, columns: Integers) -> ColumnPolynomials:
-        """Select columns."""
-        basis = self.basis.take(columns)
-        return self if basis is self.basis else ColumnPolynomials(self.x[:, columns], basis)
-
-    def __call__(self, rows: slice) -> Floats:
-        """Return ``(1 + d, c, rows)``, 1 first; all 0 where a column is missing."""
-        return self.basis(np.ascontiguousarray(self.x[rows].T))
-
-
-@dataclasses.dataclass(frozen=True)
-class RankFunctions(ColumnFunctions):
-    """The first functions of the columns, which are ranks in [-1, 1].
-
-    Attributes:
-      count: number of functions.
-    """
-
-    count: int
-
-    def take(self, columns: Integers) -> RankFunctions:
-        """Select columns."""
-        if np.array_equal(columns, np.arange(self.shape[1])):
-            return self
-        return dataclasses.replace(self, x=self.x[:, columns])
-
-    def __call__(self, rows: slice) -> Floats:
-        """Return ``(1 + d, c, rows)``, 1 first; all 0 where a column is missing."""
-        rank = np.ascontiguousarray(self.x[rows].T)
-        present = ~np.isnan(rank)
-        rank = np.where(present, rank, 0)
-        f = np.empty((1 + self.count, *rank.shape), rank.dtype)
-        f[0] = present
-        f[1:] = rank_functions((rank + 1) / 2, self.count) * present
-        return f
-
-
-@dataclasses.dataclass(frozen=True)
-class MappedFunctions:
-    """Functions of columns, made orthonormal by a map for each column.
-
-    Attributes:
-      functions: functions of the columns.
-      maps: ``(c, d, d)``, applied to the functions.
-      shares: ``(c, d, 1)``, constants that are subtracted.
-    """
-
-    functions: RowFunctions
-    maps: Floats
-    shares: Floats
-
-    @property
-    def count(self) -> int:
-        """The number of functions of a column."""
-        return self.functions.count
-
-    @property
-    def shape(self) -> tuple[int, int]:
-        """The numbers of rows and of columns."""
-        return self.functions.shape
-
-    @property
-    def dtype(self) -> np.dtype:
-        """The dtype of the values."""
-        return self.functions.dtype
-
-    def take(self, columns: Integers) -> MappedFunctions:
-        """Select columns."""
-        inner = self.functions.take(columns)
-        if inner is self.functions:
-            return self
-        return MappedFunctions(inner, self.maps[columns], self.shares[columns])
-
-    def __call__(self, rows: slice) -> Floats:
-        """Return ``(1 + d, c, rows)``, 1 first; all 0 where a column is missing."""
-        p = self.functions(rows)
-        mapped = np.matmul(self.maps, p[1:].swapaxes(0, 1)) - self.shares
-        p[1:] = mapped.swapaxes(0, 1) * (p[0] != 0)
-        return p

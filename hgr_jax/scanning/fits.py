@@ -235,7 +235,7 @@ class HostTransformation:
     def formula(self, name: str, digits: int = 3) -> str:
         """Return the polynomial as text, as `hgr_jax.measures.CopulaTransform.formula` does."""
         assert self.basis is not None
-        basis, degree = self.basis.pruned(), self.basis.degree
+        basis, degree = self.basis, self.basis.degree
         scale, center = basis.scale[0], basis.center[0] * basis.scale[0]
         rows = (basis.diagonal, basis.coupling, basis.step)
         recurrence = np.concatenate(

@@ -1,8 +1,8 @@
 """The columns that a scan is given: what they explain is removed from each pair, one by one.
 
 The functions of the given columns ``(1 + r, n)``, 1 and orthonormal, are made once; they explain
-part of the polynomials of a pair (`hgr_jax.scanning.solve.refit_pair`).  HGR of a pair is by the
-regression of `hgr_jax.hgr` given other columns, whose design is made once for the same rows.
+part of the polynomials of a pair (`kb_given`).  HGR of a pair is by the regression of
+`hgr_jax.hgr` given other columns, whose design is made once for the same rows.
 """
 
 from __future__ import annotations
@@ -17,13 +17,19 @@ from numpy.typing import NDArray
 
 from hgr_jax._arrays import Floats, Integers
 from hgr_jax.core.host.conditioning import LEAST_GIVEN_ROWS, Conditioning, Variable
-from hgr_jax.core.host.linalg import orthonormalise, residuals
-from hgr_jax.core.host.polynomials import centred_indicators, polynomials_at
+from hgr_jax.core.host.linalg import (
+    orthonormalise,
+    residuals,
+    top_correlations,
+    top_singular_values,
+)
+from hgr_jax.core.host.polynomials import centred_indicators, fit_pair, polynomials_at
 from hgr_jax.core.kernels import check_monomials, products_of_functions
+from hgr_jax.core.partial import EXPLAINED
 from hgr_jax.core.ranks import OF_BOTH, rank_functions
 from hgr_jax.inference.independence import ColumnTests, kept_columns
 from hgr_jax.measures.conditional_hgr import RankResiduals, fit_of_residuals, residuals_of
-from hgr_jax.scanning.features import Features
+from hgr_jax.scanning.features import Estimates, Features, Kernels, within_range
 
 
 @dataclasses.dataclass(frozen=True)
@@ -89,6 +95,42 @@ def conditioning_on(conditioning: Floats, rows: Integers, weights: Floats) -> Fl
     functions = conditioning[1:, rows].astype(np.float64)
     basis = residuals(functions, np.zeros((0, len(rows))), weights)
     return np.concatenate([np.ones((1, len(rows))), basis])
+
+
+def kb_given(features: Features, kernels: Kernels, pairs: Integers) -> Estimates:
+    """Estimate HGR-KB of ``pairs (N, 2)`` given columns, each on the rows that it shares."""
+    estimates = Estimates.none(len(pairs))
+    estimates.rows[:] = features.over_shared_rows(pairs, 0)
+    assert features.conditioning is not None
+    for group, shared in features.by_shared_rows(pairs):
+        rows = np.flatnonzero(shared)
+        if len(rows) < 2:
+            continue
+        w = np.ones(len(rows)) if features.weights is None else features.weights[rows]
+        conditioning = conditioning_on(features.conditioning, rows, w)
+        for place in group.tolist():
+            i, j = pairs[place].tolist()
+            a, b = (within_range(features.values(c)[rows, None])[:, 0] for c in (i, j))
+            of_each = features.kernel(i, kernels.h), features.kernel(j, kernels.k)
+            fitted = fit_pair(a, b, w, of_each)
+            f, g = (
+                orthonormalise(side, fitted.shares, conditioning, EXPLAINED["float64"])[0]
+                for side in fitted.sides
+            )
+            # Functions that others or the given ones explain, as one indicator of levels, are 0.
+            estimates.degrees[place] = f.any(axis=1).sum(), g.any(axis=1).sum()
+            if not estimates.degrees[place].all():
+                continue
+            m = ((f * fitted.shares) @ g.T)[..., None]
+            numbers = [column < features.n_numeric for column in (i, j)]
+            linear = np.where(numbers, 1, m.shape[:2])[None]
+            estimates.value[place] = estimates.statistic[place] = top_singular_values(m)[0]
+            estimates.linear[place] = top_correlations(m, linear)[0]
+            if all(numbers):
+                estimates.pearson[place] = estimates.linear[place]
+    estimates.value[:] = np.minimum(estimates.value, 1)
+    estimates.statistic[:] = np.minimum(estimates.statistic, 1)
+    return estimates
 
 
 def hgr_given(features: Features, given: GivenColumns, pairs: Integers) -> Floats:

@@ -1,12 +1,11 @@
-"""HGR and the test of independence of many pairs of numbers, from the same products of functions.
+"""HGR and the test of independence of many pairs, from the same products of functions of ranks.
 
 Two columns of a table in memory are estimated as by `hgr_jax.hgr` and tested as by
-`independence_test`: by ranks among the rows that they share, from few cross moments
-(`products_of_pairs`): of the first 8 functions of both columns, of the first three functions of one
-with 16 of the other, and of the first function of one with 32 of the other.  Where more may matter,
-HGR is estimated again, as `hgr_jax.core.ranks` says.  Two binary columns have Fisher's exact test.
-Pairs with a category are estimated by the sums of 8 functions; one of a number is estimated again
-where it has missing values, or further functions may matter.
+`independence_test`: by ranks among the rows that they share, from few cross moments.  Those of two
+numbers are (`moments_of_numbers`): of the first 8 functions of both, of the first three functions
+of one with 16 of the other, and of the first function of one with 32 of the other; those of a
+number and a category: of 8 functions with all of the levels.  Where more may matter, HGR is
+estimated again, as `hgr_jax.core.ranks` says.  Two binary columns have Fisher's exact test.
 """
 
 from __future__ import annotations
@@ -27,6 +26,7 @@ from hgr_jax.core.host.estimates import (
     LongBlocks,
     average_of_moments,
     blocks_of,
+    column_and_functions,
     explained_by_first,
     is_alike,
     long_blocks,
@@ -51,7 +51,7 @@ from hgr_jax.core.ranks import (
     alike_beyond,
     look_again,
 )
-from hgr_jax.inference.level_tests import RANK_DEGREE, functions_of_column
+from hgr_jax.inference.level_tests import RANK_DEGREE
 from hgr_jax.inference.rank_law import (
     MIN_TABULATED_ROWS,
     BlockStatistics,
@@ -59,15 +59,12 @@ from hgr_jax.inference.rank_law import (
     test_long_blocks,
     top_values,
 )
-from hgr_jax.scanning.features import Estimates
-from hgr_jax.scanning.memory import MemoryTable, hgr_on_own_rows, refine
-from hgr_jax.scanning.sums import sum_in_blocks
-
-TILE = 128
-"""Number of columns on each side whose products are taken at a time."""
+from hgr_jax.scanning.features import Estimates, Features
+from hgr_jax.scanning.memory import MemoryTable
+from hgr_jax.scanning.products import TILE, LevelColumn, Lookup, Tile, column_products, tiles_of
 
 MOMENTS_AT_ONCE = 2**9
-"""Number of pairs whose moments are yielded at a time."""
+"""Number of pairs whose moments are solved together."""
 
 LAST_AT_ONCE = 64
 """Number of pairs whose last look is taken together."""
@@ -79,41 +76,84 @@ CACHED_FUNCTIONS = 2**19
 """Number of rows of all columns whose functions of the last look are kept: 512 bytes each."""
 
 
-def products_of_pairs(
-    columns: list[RankedColumn],
-    pairs: Integers,
-    weights: Floats | None,
-    places: Integers,
-    dtype: np.dtype,
-) -> Iterator[tuple[Integers, Floats, Floats]]:
-    """Yield the pairs at ``places``, part by part, their moments, and Spearman's correlations.
+class _SharedRows:
+    """Columns in ranks on the rows that some pairs share, each made once.
 
-    Moments ``(32, 32, N)`` are 0 outside the products that are taken.
+    Attributes:
+      rows: which rows these are.
+      weights: their weights, None if equal.
+      count: their number.
+      effective: their effective number.
     """
-    tiles = pairs[places] // TILE
-    for _, group in groups(tiles[:, 0] * len(columns) + tiles[:, 1]):
-        chosen = places[group]
-        left, right = (np.unique(pairs[chosen, side]) for side in (0, 1))
-        if tiles[group[0], 0] == tiles[group[0], 1]:
-            left = right = np.union1d(left, right)
-        one = _Lookup.of(columns, left, dtype)
-        other = one if left is right else _Lookup.of(columns, right, dtype)
+
+    def __init__(
+        self,
+        features: Features,
+        shared: NDArray[np.bool_],
+        effective: float,
+        codes: Callable[[int], Integers],
+    ) -> None:
+        self.features, self.effective, self._codes_of = features, effective, codes
+        self.rows, self.weights = features.rows_of(shared)
+        self.count = int(shared.sum())
+        self._ranked: dict[int, RankedColumn] = {}
+        kept = max(2, CACHED_FUNCTIONS // self.count)
+        self.order = functools.cache(self._order)
+        self.levels = functools.cache(self._levels)
+        self.functions_of_levels = functools.lru_cache(kept)(self._functions_of_levels)
+
+    def codes(self, column: int) -> Integers:
+        """Return the ranks of a number, or the levels of a category, as integers."""
+        return self._codes_of(column)[self.rows]
+
+    def ranked(self, columns: Integers, *, in_cells: bool = True) -> list[RankedColumn]:
+        """Rank numbers; with ``in_cells``, as `RankedColumn.in_cells`."""
+        ranked = ranked_columns([self.codes(c) for c in columns.tolist()], self.weights)
+        return [column.in_cells() for column in ranked] if in_cells else ranked
+
+    def _order(self, column: int) -> RankOrder:
+        w = np.ones(self.count) if self.weights is None else self.weights
+        return RankOrder(self.codes(column), w / w.sum())
+
+    def _levels(self, column: int) -> LevelColumn:
+        return LevelColumn.of(self.codes(column), self.weights)
+
+    def _functions_of_levels(self, column: int) -> Floats:
+        return self.levels(column).functions()
+
+
+def moments_of_numbers(
+    columns: list[RankedColumn], pairs: Integers, weights: Floats | None
+) -> Iterator[tuple[Integers, Floats, Floats]]:
+    """Yield places of ``pairs (N, 2)``, part by part, their moments, and Spearman's correlations.
+
+    Moments ``(32, 32, N)`` are 0 outside the products that are taken, in single precision, as
+    functions are bounded.
+    """
+    few, rest = slice(THIN), slice(OF_BOTH, OF_FEW)
+    first, far = slice(1), slice(OF_FEW, MOST_FUNCTIONS)
+    for tile in tiles_of(pairs, np.arange(len(pairs)), len(columns), TILE):
+        one, other = (
+            Lookup.of_ranks([columns[c] for c in side], MOST_FUNCTIONS, np.float32)
+            for side in tile.columns
+        )
+        if tile.columns[0] is tile.columns[1]:
+            other = one
 
         def product(k: slice, m: slice, turned: bool = False) -> NDArray[np.float64]:
-            first, second = (other, one) if turned else (one, other)  # noqa: B023
-            return first.products(second, k, m, weights)
+            left, right = (other, one) if turned else (one, other)  # noqa: B023
+            of_left = left.select(k)
+            same = left is right and k == m
+            return column_products(of_left, of_left if same else right.select(m), weights)
 
         both = product(slice(OF_BOTH), slice(OF_BOTH))
-        few, rest = slice(THIN), slice(OF_BOTH, OF_FEW)
-        first, far = slice(1), slice(OF_FEW, MOST_FUNCTIONS)
         linear = product(slice(MOST_FUNCTIONS, None), slice(MOST_FUNCTIONS, None))
         forward = product(few, rest), product(first, far)
         backward = forward
-        if left is not right:
+        if one is not other:
             backward = product(few, rest, turned=True), product(first, far, turned=True)
-        for part in chunks(chosen, MOMENTS_AT_ONCE):
-            i = np.searchsorted(left, pairs[part, 0])
-            j = np.searchsorted(right, pairs[part, 1])
+        for part in chunks(np.arange(len(tile.places)), MOMENTS_AT_ONCE):
+            i, j = (side[part] for side in tile.sides)
             m = np.zeros((MOST_FUNCTIONS, MOST_FUNCTIONS, len(part)))
             m[:OF_BOTH, :OF_BOTH] = np.moveaxis(both[i, :, j], 0, -1)
             for rows, columns_of, wide, tall in zip(
@@ -121,7 +161,7 @@ def products_of_pairs(
             ):
                 m[rows, columns_of] = np.moveaxis(wide[i, :, j], 0, -1)
                 m[columns_of, rows] = np.moveaxis(tall[j, :, i], 0, -1).swapaxes(0, 1)
-            yield part, m, linear[i, 0, j, 0]
+            yield tile.places[part], m, linear[i, 0, j, 0]
 
 
 def products_one_by_one(
@@ -141,72 +181,17 @@ def products_one_by_one(
     return np.ascontiguousarray(np.moveaxis(m, 0, -1)), (sizes[0], sizes[1])
 
 
-@dataclasses.dataclass(frozen=True)
-class _Lookup:
-    """Functions of some ranked columns at their levels, and the level of each row.
-
-    Attributes:
-      table: ``(levels, 33)``, 32 functions, 0 beyond those of a column, and the rank.  Columns
-        without ties share their levels.
-      codes: ``(n, c)``, the level of each row in each column.
-    """
-
-    table: Floats
-    codes: NDArray[np.intp]
-
-    @classmethod
-    def of(cls, columns: list[RankedColumn], chosen: Integers, dtype: np.dtype) -> _Lookup:
-        """Join the tables of the chosen columns."""
-        first_level: dict[int, int] = {}
-        parts: list[Floats] = []
-        codes = np.empty((len(columns[0].codes), len(chosen)), np.intp)
-        levels = 0
-        for place, column in enumerate(columns[c] for c in chosen):
-            key = id(column.table)
-            if key not in first_level:
-                part = np.zeros((len(column.linear), MOST_FUNCTIONS + 1), dtype)
-                part[:, : column.count], part[:, -1] = column.table.T, column.linear
-                first_level[key] = levels
-                levels += len(part)
-                parts.append(part)
-            codes[:, place] = column.codes + first_level[key]
-        return cls(np.concatenate(parts), codes)
-
-    def products(
-        self, other: _Lookup, k: slice, m: slice, weights: Floats | None
-    ) -> NDArray[np.float64]:
-        """Return mean products ``(p, k, q, m)`` of functions of these and of other columns."""
-        left, right = (
-            np.ascontiguousarray(x.table[:, part]) for x, part in ((self, k), (other, m))
-        )
-        (rows, p), q = self.codes.shape, other.codes.shape[1]
-        shape = p, left.shape[1], q, right.shape[1]
-        same = self is other and k == m
-
-        def block(part: slice) -> Floats:
-            wide = right.take(other.codes[part], axis=0).reshape(-1, shape[2] * shape[3])
-            # A product of one array with itself takes half as long.
-            side = wide if same else left.take(self.codes[part], axis=0).reshape(-1, p * shape[1])
-            if weights is not None:
-                side = side * weights[part, None].astype(side.dtype)
-            return side.T @ wide
-
-        total = sum_in_blocks(block, rows, shape[0] * shape[1] + shape[2] * shape[3])
-        return (total / (rows if weights is None else weights.sum())).reshape(shape)
-
-
 class _Moments(NamedTuple):
     """Moments of pairs of numbers on the rows that they share.
 
     Attributes:
       places: ``(N,)``, positions of the pairs.
-      m: ``(32, 32, N)``, as of `products_of_pairs`.
+      m: ``(32, 32, N)``, as of `moments_of_numbers`.
       spearman: ``(N,)``.
       reliable, available, limit: ``(2, N)``, numbers of functions of both sides that are reliable,
         that there are, and that an estimate of HGR uses.
       share: ``(N,)``, effective rows, allowing for ties, as a share of the rows.
       least_log_p: ``(N,)``, logarithms of the smallest possible p-values.
-      shared: ``(N,)``, numbers of rows.
       alike: ``(N,)``, whether neighbours are more alike than the moments explain.
     """
 
@@ -218,7 +203,6 @@ class _Moments(NamedTuple):
     limit: Integers
     share: Floats
     least_log_p: Floats
-    shared: Integers
     alike: NDArray[np.bool_]
 
 
@@ -251,8 +235,7 @@ def estimate_by_ranks(table: MemoryTable, rows: Floats, *, tested: bool) -> Rank
       tested: whether pairs are tested.
     """
     by_ranks = _ByRanks(table, rows, tested)
-    by_ranks.estimate_on_shared_rows()
-    by_ranks.estimate_within_columns()
+    by_ranks.estimate()
     estimates = by_ranks.results.estimates
     estimates.value[estimates.rows < LEAST_ROWS] = np.nan
     return by_ranks.results
@@ -263,238 +246,209 @@ class _ByRanks:
 
     def __init__(self, table: MemoryTable, rows: Floats, tested: bool) -> None:
         self.table, self.in_ranks, self.rows, self.tested = table, table.in_ranks, rows, tested
-        self.pairs = np.sort(table.pairs, axis=1)
-        self.of_numbers = np.asarray((self.pairs < self.in_ranks.n_numeric).all(axis=1))
-        count = len(rows)
-        self.results = RankResults.none(count)
-        self.estimated = np.zeros(count, bool)
-        self._alike = np.zeros(count, bool)
-        self._codes: dict[int, Integers] = {}
+        self.pairs = np.sort(table.pairs, axis=1)  # numbers before categories
+        self.results = RankResults.none(len(rows))
+        self.results.estimates.rows[:] = self.in_ranks.over_shared_rows(self.pairs, 0)
+        self._statistics: list[BlockStatistics] = []
+        self._waiting: list[_Moments] = []
+        self._seconds, self._lasts, self._again = list[Integers](), list[Integers](), list[int]()
+        self._alike = np.zeros(len(rows), bool)
+        self._codes_of = functools.cache(self._codes)
 
-    def estimate_on_shared_rows(self) -> None:
-        """Estimate and test the pairs of numbers by ranks among the rows they share."""
-        statistics: list[BlockStatistics] = []
-        refined: tuple[list[Integers], ...] = [], []
-        waiting: list[_Moments] = []
-        chosen = np.flatnonzero(self.of_numbers)
-        for places, present in self._shared_rows(chosen):
-            for moments in self._moments(places, present):
-                waiting.append(moments)
-                if sum(len(each.places) for each in waiting) >= MOMENTS_AT_ONCE:
-                    self._solve(waiting, statistics, refined)
-        if waiting:
-            self._solve(waiting, statistics, refined)
-        if statistics:
-            every = BlockStatistics.joined(statistics)
+    def estimate(self) -> None:
+        """Estimate and test the pairs by ranks among the rows they share."""
+        of_numbers = np.asarray((self.pairs < self.in_ranks.n_numeric).all(axis=1))
+        for places, shared in self._by_rows(np.arange(len(self.pairs))):
+            numbers = places[of_numbers[places]]
+            if len(numbers):
+                for moments in self._moments(numbers, shared):
+                    self._waiting.append(moments)
+                    if sum(len(each.places) for each in self._waiting) >= MOMENTS_AT_ONCE:
+                        self._solve()
+            for tile in tiles_of(
+                self.pairs, places[~of_numbers[places]], self.in_ranks.n_numeric, TILE
+            ):
+                self._estimate_with_levels(tile, shared)
+        if self._waiting:
+            self._solve()
+        if self._statistics:
+            every = BlockStatistics.joined(self._statistics)
             self.results.log_p[every.places] = every.log_pvalues(self.rows[every.places])
-        seconds, lasts = (np.concatenate([*parts, np.zeros(0, np.intp)]) for parts in refined)
-        self._look_again(seconds, lasts)
+        self._look_again()
+        self._estimate_again(np.array(self._again, np.intp))
 
-    def _shared_rows(self, places: Integers) -> Iterator[tuple[Integers, NDArray[np.bool_]]]:
-        """Yield parts of the pairs at ``places``, and the mask ``(n,)`` of the rows they share."""
-        patterns = self.table.features.patterns
-        count = patterns.present.shape[1]
-        one, other = patterns.index[self.pairs[places]].T
-        for both, part in groups(one * count + other):
-            first, second = (patterns.present[:, each] for each in divmod(both, count))
-            if np.sum(first & second) >= 2:
-                yield places[part], first & second
+    def _by_rows(self, places: Integers) -> Iterator[tuple[Integers, _SharedRows]]:
+        """Yield parts of the pairs at ``places``, and the rows they share, at least two."""
+        for part, shared in self.in_ranks.by_shared_rows(self.pairs[places]):
+            if shared.sum() >= 2:
+                effective = float(self.rows[places[part[0]]])
+                yield places[part], _SharedRows(self.in_ranks, shared, effective, self._codes_of)
 
-    def estimate_within_columns(self) -> None:
-        """Estimate pairs with a category by ranks among each column's rows."""
-        places = np.flatnonzero(~self.estimated)
-        if not len(places):
-            return
-        sums = self.table.rank_sums()
-        estimates = sums.estimate(self.table.pairs[places], self.rows[places])
-        lines = self.table.rank_lines().estimate(self.table.pairs[places])
-        categories = (self.pairs[places] >= self.in_ranks.n_numeric).all(axis=1)
-        estimates.linear[:] = np.where(categories, estimates.value, lines.linear)
-        estimates.pearson[:] = lines.pearson
-        self.results.estimates.put(places, estimates)
-        one, other = sums.layout.patterns[self.pairs[places]].T
-        with_number = ~categories & estimates.varies
-        self._rank_shared_rows(places[with_number & (one != other)])
-        self._look_at_levels(places[with_number & (one == other)])
+    def _codes(self, column: int) -> Integers:
+        """Return the ranks ``(n,)`` of a number as integers, 0 where it is missing, or levels."""
+        if column >= self.in_ranks.n_numeric:
+            return self.in_ranks.values(column)
+        x, present = self.in_ranks.x[:, column], self.in_ranks.present(column)
+        codes = np.zeros(len(x), np.intp)
+        rows = slice(None) if present.all() else present
+        codes[rows] = codes_of(x[rows])
+        return codes
 
-    def _rank_shared_rows(self, places: Integers) -> None:
-        """Estimate pairs of a number and a category by ranks among the rows they share."""
-        estimates, features = self.results.estimates, self.in_ranks
-        estimates.value[places] = hgr_on_own_rows(features, self.pairs[places])
-        for group, present in self._shared_rows(places):
-            rows, weights = self._weights_of(present)
-            for place, (number, category) in zip(group, self.pairs[group], strict=True):
-                ranked = self._ranked(np.array([number]), present)[0][0]
-                f = ranked.functions(RANK_DEGREE)
-                g = functions_of_column(features.values(category)[rows], True, weights)
-                weighted = (g * self._order(number, present).shares).T
-                estimates.statistic[place] = top_singular_values((f @ weighted)[..., None])[0]
-                estimates.linear[place] = np.linalg.norm(ranked.linear[ranked.codes] @ weighted)
-                sizes = len(f), len(g)
-                turned = self.table.pairs[place, 0] != number
-                estimates.degrees[place] = sizes[::-1] if turned else sizes
-        for values in (estimates.statistic, estimates.linear):
-            values[places] = np.minimum(values[places], 1)
+    def _estimate_with_levels(self, tile: Tile, shared: _SharedRows) -> None:
+        """Estimate the pairs of a tile, the second column of each a category."""
+        left, right = (columns.tolist() for columns in tile.columns)
+        of_levels = [shared.levels(column) for column in right]
+        other = Lookup.of_levels(of_levels)
+        k = np.array([column.count for column in of_levels])
+        number = left[0] < self.in_ranks.n_numeric
+        if number:
+            ranked = shared.ranked(tile.columns[0])
+            one = Lookup.of_ranks(ranked, OF_BOTH, np.float64)
+            h = np.array([column.count for column in ranked])
+            limit = np.array([column.available(shared.effective) for column in ranked])
+        else:
+            of_left = [shared.levels(column) for column in left]
+            one = other if tile.columns[0] is tile.columns[1] else Lookup.of_levels(of_left)
+            h = limit = np.array([column.count for column in of_left])
+        products = column_products(one, other, shared.weights)
+        for part in chunks(np.arange(len(tile.places)), MOMENTS_AT_ONCE):
+            places, (i, j) = tile.places[part], (side[part] for side in tile.sides)
+            m = np.ascontiguousarray(np.moveaxis(products[i, :, j], 0, -1))
+            line, m = (m[-1], m[:-1]) if number else (None, m)
+            kinds = number, False
+            blocks = blocks_of(m.shape[:2], kinds, 0)
+            rows = np.full(len(places), shared.effective)
+            average = average_of_moments(m, (limit[i], k[j]), rows, kinds, blocks)
+            degrees = np.stack([np.minimum(h[i], RANK_DEGREE) if number else h[i], k[j]], axis=1)
+            self._put(places, average.value, degrees)
+            estimates, varies = self.results.estimates, (degrees > 0).all(axis=1)
+            statistic = top_singular_values(m[:RANK_DEGREE] if number else m)
+            linear = average.value if line is None else np.linalg.norm(line, axis=0)
+            for values, found in ((estimates.statistic, statistic), (estimates.linear, linear)):
+                values[places] = np.where(varies, np.minimum(found, 1), np.nan)
+            if number:
+                more = varies & (limit[i] > OF_BOTH)
+                again = more & look_again(average, blocks, 0)
+                for place in np.flatnonzero(more & ~again):
+                    again[place] = self._is_alike(shared, places[place], m[..., place, None])
+                self._again += places[again].tolist()
 
-    def _look_at_levels(self, places: Integers) -> None:
-        """Estimate pairs again if functions of the number that the sums do not have may matter."""
-        again = list[int]()
-        for group, present in self._shared_rows(places):
-            rows, weights = self._weights_of(present)
-            effective, size = float(self.rows[group[0]]), np.array([OF_BOTH])
+    def _is_alike(self, shared: _SharedRows, place: int, m: Floats) -> bool:
+        """Return whether a category is alike at neighbours in the order of a number."""
+        number, category = self.pairs[place].tolist()
+        size = np.array([OF_BOTH])
+        g = shared.functions_of_levels(category)
+        explained, counts = explained_by_first(m[:, : len(g)].swapaxes(0, 1), size, number=False)
+        order = shared.order(number)
+        return is_alike(order, g, explained[:, 0], counts[:, 0], shared.effective)
 
-            @functools.lru_cache(maxsize=max(2, CACHED_FUNCTIONS // int(present.sum())))
-            def functions(category: int) -> Floats:
-                codes = self.in_ranks.values(category)[rows]  # noqa: B023
-                return functions_of_column(codes, True, weights)  # noqa: B023
+    def _estimate_again(self, places: Integers) -> None:
+        """Estimate pairs of a number and a category by all looks."""
+        for group, shared in self._by_rows(places):
 
-            for number, part in groups(self.pairs[group, 0]):
-                ranked = self._ranked(np.array([number]), present)[0][0]
-                in_sums = np.searchsorted(ranked.positions, OF_BOTH)
-                if ranked.available(effective) == in_sums:
-                    continue
-                if in_sums < OF_BOTH:
-                    again += group[part].tolist()
-                    continue
-                order = self._order(number, present)
-                f = ranked.functions(OF_BOTH) * order.shares
-                for place in group[part].tolist():
-                    g = functions(int(self.pairs[place, 1]))
-                    explained, counts = explained_by_first((g @ f.T)[..., None], size, number=False)
-                    if is_alike(order, g, explained[:, 0], counts[:, 0], effective):
-                        again.append(place)
-        refine(self.results.estimates, np.array(again, np.intp), self.in_ranks, self.pairs)
+            @functools.lru_cache(maxsize=max(2, CACHED_FUNCTIONS // shared.count))
+            def side(column: int) -> tuple[RankedColumn | None, Floats]:
+                values = self.in_ranks.values(column)[shared.rows]  # noqa: B023
+                levels = self.in_ranks.level_count(column)
+                return column_and_functions(values, levels, shared.weights)  # noqa: B023
 
-    def _codes_of(self, column: int) -> Integers:
-        """Return the levels ``(n,)`` of the ranks of a column, 0 where it is missing."""
-        if column not in self._codes:
-            x, present = self.in_ranks.x[:, column], self.in_ranks.present(column)
-            self._codes[column] = np.zeros(len(x), np.int32)
-            rows = slice(None) if present.all() else present
-            self._codes[column][rows] = codes_of(x[rows])
-        return self._codes[column]
+            for place in group[np.lexsort(self.pairs[group].T[::-1])].tolist():
+                columns, functions = zip(*map(side, self.pairs[place].tolist()), strict=True)
+                estimate = HGREstimate.of_columns(columns, functions, shared.weights)
+                self.results.estimates.value[place] = estimate.value
 
-    def _weights_of(self, present: NDArray[np.bool_]) -> tuple[Any, Floats | None]:
-        """Return which rows are used, and their weights, None if equal."""
-        weights = self.in_ranks.weights
-        if weights is not None:
-            present = present & (weights > 0)
-            weights = weights[present].astype(np.float64)
-            weights = weights if np.ptp(weights) else None
-        return slice(None) if present.all() else present, weights
-
-    def _order(self, column: int, present: NDArray[np.bool_]) -> RankOrder:
-        """Return some rows in the order of a column."""
-        rows, weights = self._weights_of(present)
-        codes = self._codes_of(int(column))[rows]
-        w = np.ones(len(codes)) if weights is None else weights
-        return RankOrder(codes, w / w.sum())
-
-    def _ranked(
-        self, columns: Integers, present: NDArray[np.bool_]
-    ) -> tuple[list[RankedColumn], Floats | None]:
-        """Rank columns among some rows; return the weights of these rows too, None if equal."""
-        rows, weights = self._weights_of(present)
-        ranked = ranked_columns([self._codes_of(int(c))[rows] for c in columns], weights)
-        return [column.in_cells() for column in ranked], weights
-
-    def _moments(self, group: Integers, present: NDArray[np.bool_]) -> Iterator[_Moments]:
-        """Yield the moments of pairs on the rows that they share.
+    def _moments(self, group: Integers, shared: _SharedRows) -> Iterator[_Moments]:
+        """Yield the moments of pairs of numbers on the rows that they share.
 
         Two columns of two values are tested exactly.
         """
         used, local = np.unique(self.pairs[group], return_inverse=True)
         pairs = local.reshape(-1, 2)
-        columns, weights = self._ranked(used, present)
-        count = len(columns[0].codes)
-        if count < 2:
-            return
-        if weights is None and self.tested:
+        columns, count = shared.ranked(used), shared.count
+        if shared.weights is None and self.tested:
             self._test_exactly(group, columns, pairs)
         reliable, available, limit = (
             np.array(each)[pairs].T
             for each in (
                 [c.reliable for c in columns],
                 [c.count for c in columns],
-                [c.available(self.rows[group[0]]) for c in columns],
+                [c.available(shared.effective) for c in columns],
             )
         )
         share = np.array([column.effective_share for column in columns])[pairs].prod(axis=1)
         log_orders = np.array([column.log_orders for column in columns])[pairs].max(axis=1)
         least = log_orders - special.gammaln(count + 1)
-        every, dtype = np.arange(len(group)), np.dtype(np.float32)  # of bounded functions
-        orders = [self._order(c, present) for c in used]
+        orders = [shared.order(c) for c in used.tolist()]
         alike_by = likeness_of_neighbours(columns, [each.neighbours for each in orders], pairs)
-        for part, m, spearman in products_of_pairs(columns, pairs, weights, every, dtype):
+        for part, m, spearman in moments_of_numbers(columns, pairs, shared.weights):
             sizes = reliable[:, part], available[:, part], limit[:, part]
             alike = np.zeros(len(part), bool)
+            rows = np.full(len(part), shared.effective)
             for side, of_other in enumerate((m.swapaxes(0, 1), m)):
                 explained, counts = explained_by_first(of_other, limit[side, part], number=True)
                 mean, error = alike_by[:, side, :, part].swapaxes(0, 1).swapaxes(1, 2)
-                rows = self.rows[group[part]]
                 beyond = alike_beyond(mean, error, explained, counts, rows)
                 for i in np.flatnonzero(beyond.any(axis=0)):
                     column, other = pairs[part[i], side], pairs[part[i], 1 - side]
                     g = columns[other].functions(THIN)
                     of_g = slice(len(g)), i
-                    alike[i] |= is_alike(orders[column], g, explained[of_g], counts[of_g], rows[i])
-            of_part = share[part], least[part], np.full(len(part), count)
-            yield _Moments(group[part], m, spearman, *sizes, *of_part, alike)
+                    alike[i] |= is_alike(
+                        orders[column], g, explained[of_g], counts[of_g], shared.effective
+                    )
+            yield _Moments(group[part], m, spearman, *sizes, share[part], least[part], alike)
 
-    def _solve(
-        self,
-        waiting: list[_Moments],
-        statistics: list[BlockStatistics],
-        refined: tuple[list[Integers], ...],
-    ) -> None:
-        """Estimate pairs from their moments, which are taken out of ``waiting``.
+    def _solve(self) -> None:
+        """Estimate pairs of numbers from the moments that wait.
 
-        Adds the statistics of their tests to ``statistics``, and to ``refined`` the places of pairs
-        that take the second look next, and of those that take the last one.
+        Keeps the statistics of their tests, and which pairs take the second look next, or the last.
         """
         # Small problems are solved together: a call costs as much as some hundred of them.
-        each = _Moments(*(np.concatenate(parts, axis=-1) for parts in zip(*waiting, strict=True)))
-        waiting.clear()
+        parts = zip(*self._waiting, strict=True)
+        each = _Moments(*(np.concatenate(part, axis=-1) for part in parts))
+        self._waiting.clear()
         places, limit = each.places, each.limit
         blocks = blocks_of(each.m.shape[:2], (True, True), 0)
         in_test = [[*zip(blocks.rows, blocks.columns, strict=True)].index(b) for b in BLOCKS]
         rows = self.rows[places]
         average = average_of_moments(each.m, (limit[0], limit[1]), rows, (True, True), blocks)
-        self._put(each, average.value)
+        self._put(places, average.value, np.minimum(each.available.T, RANK_DEGREE))
+        estimates, varies = self.results.estimates, (each.available > 0).all(axis=0)
+        linear = np.where(varies, np.minimum(np.abs(each.spearman), 1), np.nan)
+        estimates.linear[places] = estimates.pearson[places] = linear
         more = (limit > OF_BOTH).any(axis=0)
-        refined[0].append(places[more & ~each.alike & look_again(average, blocks, 0)])
-        refined[1].append(places[more & each.alike])
-        self._alike[refined[1][-1]] = True
+        self._seconds.append(places[more & ~each.alike & look_again(average, blocks, 0)])
+        self._lasts.append(places[more & each.alike])
+        self._alike[self._lasts[-1]] = True
         law = (each.reliable > 0).all(axis=0) & (self.rows[places] >= MIN_TABULATED_ROWS)
         law &= np.isnan(self.results.log_p[places]) & self.tested
         reliable, values = each.reliable[:, law], np.sqrt(average.squares[in_test][:, law])
         if (each.reliable != limit).any():
             values = top_values(leading(each.m[..., law], *reliable))
         effective = self.rows[places[law]] * each.share[law]
-        statistics.append(
+        self._statistics.append(
             BlockStatistics(places[law], values, reliable, effective, each.least_log_p[law])
         )
 
-    def _look_again(self, seconds: Integers, lasts: Integers) -> None:
+    def _look_again(self) -> None:
         """Take the second look at pairs of numbers, and the last one where it is needed."""
-        last = [lasts]
-        for group, present in self._shared_rows(seconds):
+        seconds = np.concatenate([*self._seconds, np.zeros(0, np.intp)])
+        for group, shared in self._by_rows(seconds):
             used, local = np.unique(self.pairs[group], return_inverse=True)
-            pairs, count = local.reshape(-1, 2), int(present.sum())
-            columns, weights = self._ranked(used, present)
+            pairs, columns = local.reshape(-1, 2), shared.ranked(used)
 
-            @functools.lru_cache(maxsize=max(2, CACHED_FUNCTIONS // count))
+            @functools.lru_cache(maxsize=max(2, CACHED_FUNCTIONS // shared.count))
             def functions(column: int) -> Floats:
                 column_of_first_look = columns[column]  # noqa: B023
                 return column_of_first_look.functions().T.astype(self.in_ranks.x.dtype)
 
-            limit = np.array([c.available(self.rows[group[0]]) for c in columns])[pairs].T
+            limit = np.array([c.available(shared.effective) for c in columns])[pairs].T
             for part in chunks(np.lexsort(pairs.T[::-1]), MOMENTS_AT_ONCE):
-                m, _ = products_one_by_one(pairs[part], functions, weights, MOST_FUNCTIONS)
+                m, _ = products_one_by_one(pairs[part], functions, shared.weights, MOST_FUNCTIONS)
                 sizes = limit[0, part], limit[1, part]
-                last.append(group[part[self._put_value(group[part], m, sizes, 1)]])
-        for group, present in self._shared_rows(np.concatenate(last)):
-            self._take_last_look(group, present)
+                self._lasts.append(group[part[self._put_value(group[part], m, sizes, 1)]])
+        lasts = np.concatenate([*self._lasts, np.zeros(0, np.intp)])
+        for group, shared in self._by_rows(lasts):
+            self._take_last_look(group, shared)
 
     def _put_value(
         self,
@@ -512,18 +466,16 @@ class _ByRanks:
         self.results.estimates.value[places] = average.value
         return np.asarray(look < LAST_LOOK and look_again(average, blocks, look))
 
-    def _take_last_look(self, group: Integers, present: NDArray[np.bool_]) -> None:
+    def _take_last_look(self, group: Integers, shared: _SharedRows) -> None:
         """Take the last look at pairs of numbers, one by one."""
-        rows, weights = self._weights_of(present)
-        effective = float(self.rows[group[0]])
-        used = np.unique(self.pairs[group]).tolist()
-        codes = [self._codes_of(column)[rows] for column in used]
-        ranked = dict(zip(used, ranked_columns(codes, weights), strict=True))
+        effective, weights = shared.effective, shared.weights
+        used = np.unique(self.pairs[group])
+        ranked = dict(zip(used.tolist(), shared.ranked(used, in_cells=False), strict=True))
 
-        @functools.lru_cache(maxsize=max(2, CACHED_FUNCTIONS // int(present.sum())))
+        @functools.lru_cache(maxsize=max(2, CACHED_FUNCTIONS // shared.count))
         def seen(column: int) -> tuple[RankedColumn, RankOrder, Floats]:
             f = ranked[column].wide_functions(effective, weights, self.in_ranks.x.dtype)
-            return ranked[column], self._order(column, present), f
+            return ranked[column], shared.order(column), f
 
         ordered = group[np.lexsort(self.pairs[group].T[::-1])]
         long = self._long_blocks_of(ordered, seen, effective)
@@ -574,18 +526,12 @@ class _ByRanks:
             found = max(long.log_p, rarest)
             self.results.log_p[place] = min(self.results.log_p[place], found)
 
-    def _put(self, each: _Moments, value: Floats) -> None:
-        """Store HGR of some pairs, and |Spearman|."""
-        estimates, places = self.results.estimates, each.places
-        varies = (each.available > 0).all(axis=0)
-        estimates.value[places] = np.where(varies, value, np.nan)
-        linear = np.where(varies, np.minimum(np.abs(each.spearman), 1), np.nan)
-        estimates.linear[places] = estimates.pearson[places] = linear
+    def _put(self, places: Integers, value: Floats, degrees: Integers) -> None:
+        """Store HGR of some pairs, and their numbers of functions ``(N, 2)``."""
+        estimates = self.results.estimates
+        estimates.value[places] = np.where((degrees > 0).all(axis=1), value, np.nan)
         flips = self.table.pairs[places, 0] > self.table.pairs[places, 1]
-        degrees = np.minimum(each.available.T, RANK_DEGREE)
         estimates.degrees[places] = np.where(flips[:, None], degrees[:, ::-1], degrees)
-        estimates.rows[places], estimates.pivot[places] = each.shared, 1
-        self.estimated[places] = True
 
     def _test_exactly(self, group: Integers, columns: list[RankedColumn], pairs: Integers) -> None:
         """Test the pairs of two binary columns."""

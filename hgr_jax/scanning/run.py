@@ -126,7 +126,7 @@ def examine_square(
     """Estimate and test the pairs ``(N, 2)`` of a square, of which all columns are."""
     table = MemoryTable(columns, request, pairs, given)
     count, test, of_hgr = len(pairs), request.test, request.measure.kernels.ranked
-    values, well_conditioned = table.estimate()
+    values, ill = table.estimate()
     rows = table.effective_rows()
     if table.features.conditioning is not None:
         rows = np.maximum(rows - (len(table.features.conditioning) - 1), 2)
@@ -139,15 +139,14 @@ def examine_square(
             by_ranks.estimates.put(np.arange(count), table.estimate_ranks_given())
     of_ranks = by_ranks.estimates
     if of_hgr:
-        values = dataclasses.replace(of_ranks, pearson=values.pearson, linear=values.linear)
-        well_conditioned[:] = True  # whatever the values are, ranks are
+        values = dataclasses.replace(of_ranks, pearson=values.pearson)
     if test is not None and request.design is None:
         tests = test_pairs(table, test, values, by_ranks, rows)
     elif test is not None:
         assert request.design is not None
         tests = _test_by_design(table, test, request.design, values.varies)
-    ill = [columns.names[i] for i in columns.number_positions[~well_conditioned]]
-    return Square(values, of_ranks, rows, tests, ill)
+    names = [columns.names[i] for i in columns.number_positions[ill]]
+    return Square(values, of_ranks, rows, tests, names)
 
 
 def _note_all(examined: Examined, ill: Sequence[str]) -> None:

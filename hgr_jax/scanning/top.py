@@ -319,7 +319,7 @@ def _screened(columns: Columns, request: Request) -> list[tuple[Integers, list[R
     kernels = request.measure.kernels
     of_test = request.test is not None and request.test.kind == "auto"
     of_test &= request.measure.name in ("hgr", "kb")
-    of_test &= kernels.largest <= MOST_FUNCTIONS
+    of_test &= max(kernels.h, kernels.k) <= MOST_FUNCTIONS
     if of_test and request.row_weights is None and columns.rows >= MIN_TABULATED_ROWS:
         x = np.asarray(columns.numbers)
         whole = np.flatnonzero(~np.isnan(x).any(axis=0))

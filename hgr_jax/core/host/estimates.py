@@ -265,20 +265,14 @@ class HGREstimate:
           levels: numbers of levels of categories; None for numbers.
           weights: positive weights ``(n,)``; None for equal ones.
         """
-        count = len(variables[0])
         w = None if weights is None or not np.ptp(weights) else weights
-        shares = np.full(count, 1 / count) if w is None else w / w.sum()
-        rows = effective_row_count(count, w)
-        columns: list[RankedColumn | None] = []
-        sides = []
-        for x, of_levels in zip(variables, levels, strict=True):
-            if of_levels is None:
-                column = RankedColumn.of_values(x, w)
-                columns.append(column)
-                sides.append(column.functions(column.available(rows)))
-            else:
-                columns.append(None)
-                sides.append(orthonormalise(centred_indicators(x, shares, of_levels), shares)[0])
+        columns, sides = zip(
+            *(
+                column_and_functions(x, of_levels, w)
+                for x, of_levels in zip(variables, levels, strict=True)
+            ),
+            strict=True,
+        )
         return cls.of_columns(columns, sides, w)
 
     @classmethod
@@ -592,6 +586,21 @@ class HGREstimate:
             diagonal, grams = np.arange(len(grams)), grams.copy()
             grams[diagonal, diagonal] += self.noise * grams[0, 0]
         return (pair or self.pair).whitened(grams)
+
+
+def column_and_functions(
+    x: Floats, levels: int | None, weights: Floats | None
+) -> tuple[RankedColumn | None, Floats]:
+    """Return the ranks of a number, None for a category, and functions ``(d, n)``.
+
+    Arguments are those of `HGREstimate.of`, of one variable; weights are not all equal.
+    """
+    count = len(x)
+    if levels is None:
+        column = RankedColumn.of_values(x, weights)
+        return column, column.functions(column.available(effective_row_count(count, weights)))
+    shares = np.full(count, 1 / count) if weights is None else weights / weights.sum()
+    return None, orthonormalise(centred_indicators(x, shares, levels), shares)[0]
 
 
 class _Averages:

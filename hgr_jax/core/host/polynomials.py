@@ -48,8 +48,7 @@ class Polynomials:
         p_{j+1} = step_j (((x - diagonal_j) p_j - coupling_j p_{j-1}) - sum_i correction_ji p_i).
 
     ``center`` and ``scale`` are ``(c,)``; ``diagonal``, ``coupling``, ``step`` and ``in_span``
-    (whether the data support a direction) ``(d, c)``; ``correction`` is ``(d, d, c)``, 0 for most
-    columns.
+    (whether the data support a direction) ``(d, c)``; ``correction`` is ``(d, d, c)``.
     """
 
     center: Floats
@@ -60,77 +59,23 @@ class Polynomials:
     correction: Floats
     in_span: NDArray[np.bool_]
 
-    @classmethod
-    def none(cls, degree: int) -> Polynomials:
-        """Return the polynomials of no variable."""
-        one, two = np.zeros(0), np.zeros((degree, 0))
-        three = np.zeros((degree, degree, 0))
-        return cls(one, one, two, two, two, three, np.zeros((degree, 0), bool))
-
     @property
     def degree(self) -> int:
         """The largest degree."""
         return len(self.step)
 
-    @functools.cached_property
-    def corrected_columns(self) -> NDArray[np.intp]:
-        """Columns whose recurrence is corrected; their polynomials take double precision."""
-        return np.flatnonzero(self.correction.any(axis=(0, 1)))
-
-    def take(self, columns: NDArray[np.intp]) -> Polynomials:
-        """Return the polynomials of the given columns."""
-        if np.array_equal(columns, np.arange(len(self.center))):
-            return self
-        leaves = (getattr(self, f.name)[..., columns] for f in dataclasses.fields(self))
-        return Polynomials(*leaves)
-
-    def replaced(self, columns: NDArray[np.intp], better: Polynomials) -> Polynomials:
-        """Replace the polynomials of the given columns."""
-        leaves = []
-        for field in dataclasses.fields(self):
-            leaf = getattr(self, field.name).copy()
-            leaf[..., columns] = getattr(better, field.name)
-            leaves.append(leaf)
-        return Polynomials(*leaves)
-
-    def pruned(self) -> Polynomials:
-        """Make dead directions exactly 0."""
-        return dataclasses.replace(self, step=np.where(self.in_span, self.step, 0))
-
     def __call__(self, x: Floats) -> Floats:
-        """Return ``(d + 1, c, n)`` at the points ``x (c, n)``, in their dtype; 0 for NaN."""
-        p = np.empty((self.degree + 1, *x.shape), x.dtype)
-        self._evaluate(x, p)
-        if len(self.corrected_columns):
-            points = x[self.corrected_columns].astype(np.float64)
-            exact = np.empty((self.degree + 1, *points.shape))
-            self.take(self.corrected_columns)._evaluate(points, exact, corrected=True)
-            p[:, self.corrected_columns] = exact
-        return p
-
-    def _evaluate(self, x: Floats, p: Floats, *, corrected: bool = False) -> None:
-        def column(leaf: Floats) -> Floats:
-            return leaf.astype(x.dtype)[..., None]
-
-        shift, back = column(self.diagonal * self.step), column(self.coupling * self.step)
-        step, correction = column(self.step), column(self.correction * self.step[:, None])
-        t = (x - column(self.center)) * column(self.scale)
-        missing = np.isnan(t)
-        if missing.any():
-            t[missing] = 0
-            np.logical_not(missing, out=p[0])
-        else:
-            p[0] = 1
+        """Return ``(d + 1, c, n)`` at the points ``x (c, n)``; 0 in dead directions."""
+        t = (x - self.center[:, None]) * self.scale[:, None]
+        p = np.ones((self.degree + 1, *x.shape))
         for j in range(self.degree):
-            v = p[j + 1]
-            np.multiply(t, step[j], out=v)
-            v -= shift[j]
-            v *= p[j]
-            if j:
-                v -= back[j] * p[j - 1]
-            if corrected:
-                for i in range(j + 1):
-                    v -= correction[j, i] * p[i]
+            diagonal, coupling, step = (
+                leaf[j][:, None] for leaf in (self.diagonal, self.coupling, self.step)
+            )
+            v = (t - diagonal) * p[j] - (coupling * p[j - 1] if j else 0)
+            v -= np.einsum("ic,icn->cn", self.correction[j, : j + 1], p[: j + 1])
+            p[j + 1] = step * v
+        return p
 
 
 def stieltjes(
@@ -139,8 +84,6 @@ def stieltjes(
     degree: int,
     *,
     tolerance: float,
-    passes: int = PASSES,
-    center: Floats | None = None,
 ) -> tuple[Polynomials, Floats]:
     """Return polynomials that are orthonormal on weighted points ``(c, n)``, and their values.
 
@@ -148,12 +91,9 @@ def stieltjes(
       points: finite, also where the weight is 0.
       weights: ``(c, n)`` or ``(1, n)``, of sum 1 (or 0).
       tolerance: relative norm below which a direction is rounding: from it on, directions are dead.
-      passes: largest number of reorthogonalisations of a polynomial.
-      center: ``(c,)``; None for the mean.
     """
     columns, rows = points.shape
-    if center is None:
-        center = np.einsum("cn,cn->c", np.broadcast_to(weights, points.shape), points)
+    center = np.einsum("cn,cn->c", np.broadcast_to(weights, points.shape), points)
     t = points - center[:, None]
     reach = np.abs(np.where(weights > 0, t, 0)).max(axis=1, initial=0)
     varies = reach > 4 * np.finfo(np.float64).tiny
@@ -176,7 +116,7 @@ def stieltjes(
             coupling[j] = np.where(alive, norm, 0)
             v -= coupling[j][:, None] * p[j - 1]
         before = p[: j + 1].swapaxes(0, 1)
-        for _ in range(passes):
+        for _ in range(PASSES):
             projection = np.matmul(before, (weights * v)[..., None])[..., 0]
             correction[j, : j + 1] += projection.T
             v -= np.matmul(projection[:, None], before)[:, 0]
@@ -186,7 +126,7 @@ def stieltjes(
         alive = alive & (square > tolerance**2 * product)
         norm = np.sqrt(square)
         in_span[j] = alive
-        step[j] = np.where(alive, 1 / np.where(alive, norm, 1), 1)
+        step[j] = np.where(alive, 1 / np.where(alive, norm, 1), 0)
         p[j + 1] = v * step[j][:, None]
     fitted = Polynomials(center, scale, diagonal, coupling, step, correction, in_span)
     return fitted, p
