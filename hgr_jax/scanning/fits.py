@@ -11,8 +11,7 @@ import dataclasses
 import functools
 import math
 import warnings
-from collections.abc import Callable
-from typing import Any, cast
+from typing import Any
 
 import jax
 import jax.numpy as jnp
@@ -23,21 +22,15 @@ from numpy.typing import ArrayLike, NDArray
 from hgr_jax._arrays import Floats
 from hgr_jax._checks import check_level
 from hgr_jax._threads import one_blas_thread
-from hgr_jax.core.canonical import Transformation
 from hgr_jax.core.fits import CopulaTransform, KBFit, is_dominant, takes_one_value
-from hgr_jax.core.formulas import formula
 from hgr_jax.core.host.estimates import HGREstimate, correlation_of
-from hgr_jax.core.host.linalg import orthonormalise, top_singular_triples, top_singular_values
+from hgr_jax.core.host.linalg import orthonormalise, top_singular_values
 from hgr_jax.core.host.polynomials import (
     PolynomialPair,
-    Polynomials,
     fit_pair,
-    stieltjes,
-    tolerance,
 )
 from hgr_jax.core.host.ranks import MOST_FUNCTIONS, RankKernel
-from hgr_jax.core.kernels import Encoder, Indicators
-from hgr_jax.core.orthonormal import PolynomialBasis
+from hgr_jax.core.kernels import Indicators
 from hgr_jax.core.partial import EXPLAINED
 from hgr_jax.core.ranks import LEAST_ROWS, OF_BOTH, debias
 from hgr_jax.inference.hgr_fits import HGRFit
@@ -208,44 +201,31 @@ class Influence:
 
 @dataclasses.dataclass(frozen=True)
 class HostTransformation:
-    """A transformation in NumPy: a polynomial, or a value for each level or point.
+    """A transformation in NumPy, known at the values of a column.
 
     Attributes:
-      kernel, coefficients, basis: of a polynomial.
-      levels: values at the levels of a category, or at ``points``.
-      points: ``(m,)``, rising: values of the column between which the transformation is linear; or
-        None.
+      points: ``(m,)``, rising: values between which it is linear; None for levels 0, 1, ...
+      values: ``(m,)``, the transformation there.
     """
 
-    kernel: int | Indicators | RankKernel
-    coefficients: Floats
-    basis: Polynomials | None
-    levels: Floats
-    points: Floats | None = None
+    points: Floats | None
+    values: Floats
+
+    @classmethod
+    def of(cls, x: Floats, values: Floats, kernel: Any) -> HostTransformation:
+        """Take a column ``(n,)``, the transformation of its rows, and its kernel."""
+        points, first = np.unique(x, return_index=True)
+        if not isinstance(kernel, Indicators):
+            return cls(points, values[first])
+        levels = np.zeros(kernel.count)
+        levels[points.astype(int)] = values[first]
+        return cls(None, levels)
 
     def __call__(self, x: Floats) -> Floats:
         """Return the transformation at ``x (n,)``, values or codes of levels."""
-        if self.points is not None:
-            return np.interp(x, self.points, self.levels)
-        if self.basis is None:
-            return np.asarray(self.levels[x.astype(int)])
-        p = self.basis(np.asarray(x, np.float64)[None])[1:, 0]
-        return np.asarray(self.coefficients @ p[: len(self.coefficients)])
-
-    def formula(self, name: str, digits: int = 3) -> str:
-        """Return the polynomial as text, as `hgr_jax.measures.CopulaTransform.formula` does."""
-        assert self.basis is not None
-        basis, degree = self.basis, self.basis.degree
-        scale, center = basis.scale[0], basis.center[0] * basis.scale[0]
-        rows = (basis.diagonal, basis.coupling, basis.step)
-        recurrence = np.concatenate(
-            [np.stack([row[:, 0] for row in rows]), basis.correction[..., 0].T]
-        )
-        coefficients = np.zeros(1 + degree)
-        coefficients[1 : 1 + len(self.coefficients)] = self.coefficients
-        fitted = cast(Any, PolynomialBasis)(np.array([scale, center]), recurrence)
-        side = cast(Any, Transformation)(fitted, coefficients)  # text needs no arrays of JAX
-        return formula(Encoder(degree), side, [name], digits)
+        if self.points is None:
+            return np.asarray(self.values[x.astype(int)])
+        return np.interp(x, self.points, self.values)
 
 
 @dataclasses.dataclass(frozen=True)
@@ -334,23 +314,41 @@ class HostPair:
         )
 
     @functools.cached_property
+    def shares(self) -> Floats:
+        """The share of the weight of each row."""
+        return self.weights / self.weights.sum()
+
+    @functools.cached_property
     def fitted(self) -> PolynomialPair:
         """Orthonormal functions of both columns."""
         return fit_pair(*self.columns, self.weights, self.kernels)
 
     @functools.cached_property
+    def _residuals(self) -> list[tuple[Floats, Floats]]:
+        """Orthonormal residuals of the functions of both columns given others, and their maps."""
+        if self.conditioning is None:
+            return [(side, np.eye(len(side))) for side in self.fitted.sides]
+        conditioning = conditioning_on(self.conditioning, np.arange(len(self.rows)), self.weights)
+        least = EXPLAINED["float64"]
+        return [
+            orthonormalise(side, self.shares, conditioning, least) for side in self.fitted.sides
+        ]
+
+    @property
     def sides(self) -> tuple[Floats, Floats]:
         """Orthonormal functions of both columns, or their residuals given others."""
-        if self.conditioning is None:
-            return self.fitted.sides
-        (f, _), (g, _) = self._residuals(self.fitted.sides, np.arange(len(self.rows)))
-        return f, g
+        return self._residuals[0][0], self._residuals[1][0]
+
+    @property
+    def maps(self) -> tuple[Floats, Floats]:
+        """The maps from `fitted` functions to residuals."""
+        return self._residuals[0][1], self._residuals[1][1]
 
     @property
     def moments(self) -> Floats:
         """Means of the products of the functions of both columns, ``(h, k)``."""
         f, g = self.sides
-        return np.asarray((f * self.fitted.shares) @ g.T)
+        return np.asarray((f * self.shares) @ g.T)
 
     @property
     def varies(self) -> bool:
@@ -383,14 +381,17 @@ class HostPair:
         if self.conditioning is None:
             return HGREstimate.of(self.columns, self._levels, self.weights)
         numbers = self._levels[0] is None, self._levels[1] is None
-        shares = self.fitted.shares
-        pair = PolynomialPair(self.sides, shares)
-        return HGREstimate(pair, numbers, float(1 / np.sum(shares**2)))
+        pair = PolynomialPair(self.sides, self.shares)
+        return HGREstimate(pair, numbers, float(1 / np.sum(self.shares**2)))
 
     @property
     def value(self) -> float:
-        """HGR on the rows; 0 where a column does not vary."""
-        return self.estimate.value if self.varies else 0.0
+        """The measure on the rows; 0 where a column does not vary."""
+        if not self.varies:
+            return 0.0
+        if self.is_ranked:
+            return self.estimate.value
+        return min(float(top_singular_values(self.moments[..., None])[0]), 1.0)
 
     def modes(self) -> Floats:
         """Return the correlations of pairs of functions, each uncorrelated with those before.
@@ -412,141 +413,55 @@ class HostPair:
         """Return transformations and influence; None where there is no correlation."""
         if len(self.rows) < 2:
             return None
-        if self.is_ranked and self.conditioning is None:
-            return self._details_of_ranks()
-        fitted = self.fitted
-        functions = f, g = fitted.sides
-        maps: tuple[Floats, Floats] = (np.eye(len(f)), np.eye(len(g)))
-        if self.conditioning is not None:
-            (f, map_f), (g, map_g) = self._residuals(functions, np.arange(len(self.rows)))
-            maps = map_f, map_g
-        blocks = [(len(f), len(g))]
-        m = (f * fitted.shares) @ g.T
-        if self.is_ranked:
-            blocks = [self.estimate.degrees]
-        correlation, u, v = _best(m, blocks)
+        transforms, both = self._functions()
+        correlation, _ = correlation_of(*both, self.shares)
         if not correlation > 0:
             return None
-        sign = 1 if u[np.argmax(np.abs(u))] > 0 else -1  # the sign of a fit
-        both = sign * u @ f[: len(u)], sign * v @ g[: len(v)]
-        u, v = (x @ of[: len(x)] for x, of in zip((u, v), maps, strict=True))
-        sides = [
-            _transformation(
-                x, sign * vector @ basis[: len(vector)], fitted.shares, sign * vector, kernel
-            )
-            for x, basis, vector, kernel in zip(
-                self.columns, functions, (u, v), self.kernels, strict=True
-            )
-        ]
-
-        def without(row: int) -> float:
-            others = np.arange(len(self.rows)) != row
-            if self.conditioning is not None:
-                return self._value_given(functions, np.flatnonzero(others), blocks)
-            weights = np.where(others, self.weights, 0.0)
-            if not weights.any():
-                return 0.0
-            gram = (fitted.functions * weights) @ fitted.functions.T
-            whitened = fitted.whitened(gram[..., None])[0][..., 0]
-            return min(_best(whitened, blocks)[0], 1.0)
-
-        influence = self._influence(both, fitted.shares, correlation, without)
+        f, g = (
+            HostTransformation.of(x, values, kernel)
+            for x, values, kernel in zip(self.columns, transforms, self.kernels, strict=True)
+        )
         residuals = None
         if self.conditioning is not None:
             residuals = np.full(self.count, np.nan), np.full(self.count, np.nan)
             residuals[0][self.rows], residuals[1][self.rows] = both
-        return PairDetails(sides[0], sides[1], influence, residuals)
+        return PairDetails(f, g, self._influence(both, correlation), residuals)
 
-    def _details_of_ranks(self) -> PairDetails | None:
-        """Return transformations and influence of HGR; None where there is no correlation."""
-        estimate = self.estimate
-        both, shares = estimate.functions(), estimate.pair.shares
-        correlation, _ = correlation_of(*both, shares)
-        if not correlation > 0:
-            return None
-        sides = [
-            _transformation(x, z, shares, np.zeros(0), kernel)
-            for x, z, kernel in zip(self.columns, both, self.kernels, strict=True)
+    def _functions(self) -> tuple[tuple[Floats, Floats], tuple[Floats, Floats]]:
+        """Return f and g of both columns ``(n,)``, and the same or what is left given others."""
+        if self.is_ranked and self.conditioning is None:
+            both = self.estimate.functions()
+            return both, both
+        h, k = self.estimate.degrees if self.is_ranked else self.moments.shape
+        if not min(h, k):
+            nothing = np.zeros((2, len(self.rows)))
+            return (nothing[0], nothing[1]), (nothing[0], nothing[1])
+        u, _, v = np.linalg.svd(self.moments[:h, :k])
+        vectors = u[:, 0], v[0]
+        sign = 1 if vectors[0][np.argmax(np.abs(vectors[0]))] > 0 else -1  # the sign of a fit
+        f, g = (sign * x @ side[: len(x)] for x, side in zip(vectors, self.sides, strict=True))
+        before = [
+            sign * x @ of_side[: len(x)] @ side
+            for x, of_side, side in zip(vectors, self.maps, self.fitted.sides, strict=True)
         ]
+        return (before[0], before[1]), (f, g)
 
-        def without(row: int) -> float:
-            return self.restricted(np.arange(len(self.rows)) != row).value
-
-        influence = self._influence(both, shares, correlation, without)
-        return PairDetails(sides[0], sides[1], influence)
-
-    def _influence(
-        self,
-        both: tuple[Floats, Floats],
-        shares_of_rows: Floats,
-        correlation: float,
-        without: Callable[[int], float],
-    ) -> Influence:
-        """Return the rows with the largest contributions, and the value ``without`` the first."""
-        contributions = shares_of_rows * both[0] * both[1]
+    def _influence(self, both: tuple[Floats, Floats], correlation: float) -> Influence:
+        """Return the rows with the largest contributions, and the value without the first."""
+        contributions = self.shares * both[0] * both[1]
         largest = np.argsort(-contributions)[:LISTED_ROWS]
         shares = contributions[largest] / correlation
-        is_large = correlation >= 2 * np.sqrt(np.sum(shares_of_rows**2))
-        value = without(int(largest[0]))
+        is_large = correlation >= 2 * np.sqrt(np.sum(self.shares**2))
         return Influence(
             share=float(shares[0]) if is_large else math.nan,
             row=int(self.rows[largest[0]]),
-            value_without=value,
+            value_without=self.restricted(np.arange(len(self.rows)) != largest[0]).value,
             rows=tuple(self.rows[largest].tolist()),
             shares=tuple(shares.tolist()),
-            dominates=bool(is_dominant(shares[0], shares_of_rows[largest[0]], correlation)),
+            dominates=bool(is_dominant(shares[0], self.shares[largest[0]], correlation)),
         )
-
-    def _residuals(
-        self, functions: tuple[Floats, Floats], chosen: NDArray[np.intp]
-    ) -> list[tuple[Floats, Floats]]:
-        """Return the residuals of both variables' functions on some rows, and their maps."""
-        assert self.conditioning is not None
-        weights = self.weights[chosen]
-        conditioning = conditioning_on(self.conditioning, chosen, weights)
-        shares, least = weights / weights.sum(), EXPLAINED["float64"]
-        return [orthonormalise(side[:, chosen], shares, conditioning, least) for side in functions]
-
-    def _value_given(
-        self,
-        functions: tuple[Floats, Floats],
-        chosen: NDArray[np.intp],
-        blocks: list[tuple[int, int]],
-    ) -> float:
-        """Return the correlation of the residuals on some of the rows."""
-        if len(chosen) < 2:
-            return 0.0
-        (f, _), (g, _) = self._residuals(functions, chosen)
-        shares = self.weights[chosen] / self.weights[chosen].sum()
-        if self.is_ranked:
-            numbers = self._levels[0] is None, self._levels[1] is None
-            rows = float(1 / np.sum(shares**2))
-            return HGREstimate(PolynomialPair((f, g), shares), numbers, rows).value
-        return min(_best((f * shares) @ g.T, blocks)[0], 1.0)
 
     @property
     def _levels(self) -> list[int | None]:
         """The numbers of levels of categories; None for numbers."""
         return [kernel.count if isinstance(kernel, Indicators) else None for kernel in self.kernels]
-
-
-def _transformation(
-    x: Floats, values: Floats, shares: Floats, vector: Floats, kernel: int | Indicators | RankKernel
-) -> HostTransformation:
-    if isinstance(kernel, RankKernel):
-        points, first = np.unique(x, return_index=True)
-        return HostTransformation(kernel, vector, None, values[first], points)
-    if isinstance(kernel, Indicators):
-        levels = np.zeros(kernel.count)
-        levels[x.astype(int)] = values
-        return HostTransformation(kernel, vector, None, levels)
-    noise = tolerance(x.dtype)
-    basis, _ = stieltjes(x[None].astype(np.float64), shares[None], kernel, tolerance=noise)
-    return HostTransformation(kernel, vector, basis, np.zeros(0))
-
-
-def _best(m: Floats, blocks: list[tuple[int, int]]) -> tuple[float, Floats, Floats]:
-    """Return the largest top singular value of leading blocks of ``m``, and its vectors."""
-    solved = [top_singular_triples(m[:h, :k, None]) for h, k in blocks]
-    value, u, v = max(solved, key=lambda solution: solution[0][0])
-    return float(value[0]), u[:, 0], v[:, 0]

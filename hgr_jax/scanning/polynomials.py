@@ -91,9 +91,8 @@ class ColumnPolynomials:
 
         def fit(part: slice) -> None:
             points = np.ascontiguousarray(x[:, part].T)
-            basis, p = stieltjes(points, weights, degree, tolerance=tolerance(x.dtype))
-            counts[part] = basis.in_span.sum(axis=0)
-            values[part] = p[1:].swapaxes(0, 1)
+            p, counts[part] = stieltjes(points, weights, degree, tolerance=tolerance(x.dtype))
+            values[part] = p.swapaxes(0, 1)
 
         together = max(1, FITTED_NUMBERS // rows)
         in_threads(fit, [slice(i, i + together) for i in range(0, columns, together)])

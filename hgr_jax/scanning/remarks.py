@@ -133,7 +133,7 @@ class ExaminedPair:
             number_in_words if date is None else functools.partial(as_date, date) for date in first
         )
         levels = [None if c is None else c.levels for c in map(scan.category, self.names)]
-        sides, means = (levels[0], levels[1]), Means.of(*self.pair.sides, self.pair.fitted.shares)
+        sides, means = (levels[0], levels[1]), Means.of(*self.pair.sides, self.pair.shares)
         return describe(self.names, self.pair.columns, sides, (self.f, self.g), means, (a, b))
 
     @classmethod
@@ -199,7 +199,7 @@ class RemarkFinder:
     def _on_one_value(self, examined: ExaminedPair) -> Iterator[Remark]:
         """Remark on the rows with one value of many, if these are few and make the dependence."""
         pair, rows = examined.pair, len(examined.pair.rows)
-        products = examined.f * examined.g * pair.fitted.shares
+        products = examined.f * examined.g * pair.shares
         total = products.sum()
         for name, column in zip(examined.names, pair.columns, strict=True):
             if name in self.facts.codes or not total > 0:

@@ -408,9 +408,6 @@ def as_detail(
         transformed.append(heights.tolist())
         points.append(_numbers_or_levels(column[rows], category))
         curves.append(_curve(transform, column[present], category))
-    note = ""
-    if not any(categories) and not is_of_hgr(result):
-        note = f"f = {shown.f.formula('a')};  g = {shown.g.formula('b')}"
     dates = [result.data.dates.get(name) for name in names]
     rows_of = [column[present] for column in values]
     means: tuple[Any, ...] = ((), ())
@@ -421,7 +418,6 @@ def as_detail(
         for letter, first in zip("ab", dates, strict=True)
         if first is not None and not any(categories)
     ]
-    note = "; ".join(filter(None, [note, *since]))
     group_a, group_b = (groups[name] for name in names)
     marked = int(np.searchsorted(rows, influence.row)) if influence.dominates else None
     signed = None
@@ -440,7 +436,7 @@ def as_detail(
         f=curves[0],
         g=curves[1],
         transformed=list(zip(*transformed, strict=True)),
-        note=note,
+        note="; ".join(since),
         dates=(dates[0], dates[1]),
         copies=(
             [name for name in group_a if name not in names],

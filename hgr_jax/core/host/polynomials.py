@@ -18,7 +18,7 @@ import jax.numpy as jnp
 import numpy as np
 from numpy.typing import NDArray
 
-from hgr_jax._arrays import Floats, in_unit
+from hgr_jax._arrays import Floats, Integers, in_unit
 from hgr_jax.core.host.linalg import (
     memberships,
     orthonormalise,
@@ -39,97 +39,49 @@ MAX_FINAL_CORRECTION = 1e-6
 """Largest correction, as a share of the norm, after which the next one is left out."""
 
 
-@dataclasses.dataclass(frozen=True)
-class Polynomials:
-    """Polynomials ``p_0 = 1, p_1 .. p_d`` of each of c variables.
-
-    With ``x = (a - center) scale``
-
-        p_{j+1} = step_j (((x - diagonal_j) p_j - coupling_j p_{j-1}) - sum_i correction_ji p_i).
-
-    ``center`` and ``scale`` are ``(c,)``; ``diagonal``, ``coupling``, ``step`` and ``in_span``
-    (whether the data support a direction) ``(d, c)``; ``correction`` is ``(d, d, c)``.
-    """
-
-    center: Floats
-    scale: Floats
-    diagonal: Floats
-    coupling: Floats
-    step: Floats
-    correction: Floats
-    in_span: NDArray[np.bool_]
-
-    @property
-    def degree(self) -> int:
-        """The largest degree."""
-        return len(self.step)
-
-    def __call__(self, x: Floats) -> Floats:
-        """Return ``(d + 1, c, n)`` at the points ``x (c, n)``; 0 in dead directions."""
-        t = (x - self.center[:, None]) * self.scale[:, None]
-        p = np.ones((self.degree + 1, *x.shape))
-        for j in range(self.degree):
-            diagonal, coupling, step = (
-                leaf[j][:, None] for leaf in (self.diagonal, self.coupling, self.step)
-            )
-            v = (t - diagonal) * p[j] - (coupling * p[j - 1] if j else 0)
-            v -= np.einsum("ic,icn->cn", self.correction[j, : j + 1], p[: j + 1])
-            p[j + 1] = step * v
-        return p
-
-
 def stieltjes(
-    points: Floats,
-    weights: Floats,
-    degree: int,
-    *,
-    tolerance: float,
-) -> tuple[Polynomials, Floats]:
-    """Return polynomials that are orthonormal on weighted points ``(c, n)``, and their values.
+    points: Floats, weights: Floats, degree: int, *, tolerance: float
+) -> tuple[Floats, Integers]:
+    """Return polynomials ``p_1 .. p_d (d, c, n)``, orthonormal on weighted points ``(c, n)``.
+
+        p_{j+1} ~ (x - a_j) p_j - b_j p_{j-1},        p_0 = 1,
+
+    with the part of earlier polynomials that rounding leaves removed again.  And how many of them
+    each column supports, ``(c,)``; others are 0.
 
     Args:
       points: finite, also where the weight is 0.
       weights: ``(c, n)`` or ``(1, n)``, of sum 1 (or 0).
-      tolerance: relative norm below which a direction is rounding: from it on, directions are dead.
+      degree: the largest degree, d.
+      tolerance: relative norm below which a direction is rounding: from it on, there is none.
     """
     columns, rows = points.shape
-    center = np.einsum("cn,cn->c", np.broadcast_to(weights, points.shape), points)
-    t = points - center[:, None]
+    t = points - np.einsum("cn,cn->c", np.broadcast_to(weights, points.shape), points)[:, None]
     reach = np.abs(np.where(weights > 0, t, 0)).max(axis=1, initial=0)
     varies = reach > 4 * np.finfo(np.float64).tiny
-    scale = np.where(varies, 1 / np.where(varies, reach, 1), 0)
-    t *= scale[:, None]
+    t *= np.where(varies, 1 / np.where(varies, reach, 1), 0)[:, None]
     p = np.empty((degree + 1, columns, rows))
     p[0] = 1
-    shape = (degree, columns)
-    diagonal, coupling, step = np.zeros(shape), np.zeros(shape), np.zeros(shape)
-    correction = np.zeros((degree, degree, columns))
-    in_span = np.zeros(shape, bool)
+    counts = np.zeros(columns, np.intp)
     alive, norm = np.ones(columns, bool), np.zeros(columns)
     for j in range(degree):
-        weighted = weights * p[j]
         v = t * p[j]
         product = np.einsum("cn,cn,cn->c", weights, v, v, optimize=False)
-        diagonal[j] = np.einsum("cn,cn->c", weighted, v)
-        v -= diagonal[j][:, None] * p[j]
+        v -= np.einsum("cn,cn->c", weights * p[j], v)[:, None] * p[j]
         if j:
-            coupling[j] = np.where(alive, norm, 0)
-            v -= coupling[j][:, None] * p[j - 1]
+            v -= norm[:, None] * p[j - 1]
         before = p[: j + 1].swapaxes(0, 1)
         for _ in range(PASSES):
             projection = np.matmul(before, (weights * v)[..., None])[..., 0]
-            correction[j, : j + 1] += projection.T
             v -= np.matmul(projection[:, None], before)[:, 0]
             if (np.abs(projection).max(axis=1) <= MAX_FINAL_CORRECTION * np.sqrt(product)).all():
                 break
         square = np.einsum("cn,cn,cn->c", weights, v, v, optimize=False)
         alive = alive & (square > tolerance**2 * product)
-        norm = np.sqrt(square)
-        in_span[j] = alive
-        step[j] = np.where(alive, 1 / np.where(alive, norm, 1), 0)
-        p[j + 1] = v * step[j][:, None]
-    fitted = Polynomials(center, scale, diagonal, coupling, step, correction, in_span)
-    return fitted, p
+        norm = np.where(alive, np.sqrt(square), 0)
+        counts += alive
+        p[j + 1] = v * np.where(alive, 1 / np.where(alive, norm, 1), 0)[:, None]
+    return p[1:], counts
 
 
 def tolerance(dtype: np.dtype) -> float:
@@ -140,8 +92,8 @@ def tolerance(dtype: np.dtype) -> float:
 def polynomials_at(x: Floats, weights: Floats, degree: int) -> Floats:
     """Return orthonormal polynomials ``(directions, n)`` of ``x (n,)``, up to a degree."""
     points = in_unit(x.astype(np.float64))[0][None, :]
-    basis, p = stieltjes(points, weights[None, :], degree, tolerance=tolerance(x.dtype))
-    return p[1 : 1 + basis.in_span.sum(), 0]
+    p, counts = stieltjes(points, weights[None, :], degree, tolerance=tolerance(x.dtype))
+    return p[: counts[0], 0]
 
 
 def centred_indicators(codes: NDArray[np.number], weights: Floats, count: int) -> Floats:
