@@ -41,11 +41,11 @@ LAYERS = (
 MAX_PARAMETERS = 8
 
 BUDGETS = {
-    "core": 6_778,
-    "measures": 3_552,
+    "core": 6_730,
+    "measures": 3_404,
     "inference": 4_454,
     "tables": 6_244,
-    "scanning": 8_096,
+    "scanning": 8_006,
     "cli": 1_400,
     "fairness": 5_346,
     "datasets": 200,

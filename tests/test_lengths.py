@@ -107,7 +107,7 @@ def test_fits_are_of_the_rows_alone(name: str, compilations: Any) -> None:
     np.testing.assert_allclose(values, jax.jit(lambda fit, x: fit.f(x))(fit, new), atol=1e-9)
     if name != "neural":
         sample = fit.f.knots if name == "ace" else fit.f.sample[:, 0]
-        np.testing.assert_array_equal(sample, np.sort(pair(LENGTHS[1])[0]))
+        np.testing.assert_allclose(np.unique(sample), np.sort(pair(LENGTHS[1])[0]), rtol=1e-12)
 
 
 def test_conversions_compile_nothing(compilations: Any) -> None:
