@@ -41,8 +41,8 @@ LAYERS = (
 MAX_PARAMETERS = 8
 
 BUDGETS = {
-    "core": 6_730,
-    "measures": 3_404,
+    "core": 6_652,
+    "measures": 3_411,
     "inference": 4_454,
     "tables": 6_244,
     "scanning": 8_006,

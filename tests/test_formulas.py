@@ -14,7 +14,6 @@ from hypothesis import strategies as st
 
 import hgr_jax
 from bench.robustness import KINDS
-from hgr_jax.core.formulas import _symbols
 
 
 def error(text: str, exact: Any, **variables: np.ndarray) -> float:
@@ -75,22 +74,6 @@ def test_years_are_centred_and_few_digits_are_enough() -> None:
     assert ", t = (u - 19" in fit.f.formula("u")
 
 
-NAMES = [("p", "q"), ("u0", "u1"), ("t1", "u0"), ("u", "t")]
-
-
-@pytest.mark.parametrize("far", [0.0, 100.0])
-def test_of_two_variables_no_symbol_is_the_name_of_one(far: float) -> None:
-    rng = np.random.default_rng(1)
-    x = rng.standard_normal((300, 2)) + np.array([far, -far])
-    b = (x[:, 0] - far) * (x[:, 1] + far) + 0.1 * rng.standard_normal(300)
-    with jax.enable_x64(True):
-        fit = hgr_jax.kb_fit(x, b, 3, 2)
-        for names in NAMES:
-            text = fit.f.formula(*names)
-            assert error(text, fit.f(x), **dict(zip(names, x.T, strict=True))) <= 0.011
-    assert ("u0 = (p - " in fit.f.formula("p", "q")) == (far != 0)
-
-
 def test_digits_and_what_has_none() -> None:
     a = np.linspace(-1, 1, 50)
     fit = hgr_jax.kb_fit(a, a**2, 2, 2)
@@ -98,17 +81,12 @@ def test_digits_and_what_has_none() -> None:
     assert hgr_jax.kb_fit(np.ones(20), np.arange(20.0)).f.formula() == "0"
     a = np.arange(20.0)
     missing = np.where(a == 3, np.nan, a)
-    for x in (missing, np.stack([missing, a**2], axis=1)):
-        assert hgr_jax.kb_fit(x, a, 2, 2).f.formula() == "nan"
+    assert hgr_jax.kb_fit(missing, a, 2, 2).f.formula() == "nan"
 
 
-def test_symbols_are_left_where_names_take_all_letters_and_signs_in_names_stay() -> None:
-    letters = tuple("utvwxyz")
+def test_signs_in_names_stay() -> None:
     years = np.arange(1950.0, 2020.0)
     text = hgr_jax.kb_fit(years, (years - 1985) ** 2, 2, 1).f.formula("a + -b")
     assert ", u = (a + -b - 19" in text
     a = np.linspace(-1, 1, 50)
     assert "a + -b^2" in hgr_jax.kb_fit(a, a**2, 2, 1).f.formula("a + -b")
-    assert _symbols(letters) == [f"u{i}" for i in range(7)]
-    taken = [f"{letter}{i}" for letter in letters for i in range(2)]
-    assert not set(_symbols(taken)) & set(taken)

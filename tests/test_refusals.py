@@ -207,7 +207,6 @@ VALUE_ERRORS: list[tuple[str, Callable[[], Any]]] = [
     (r"x must have 1 column.*got shape \(6, 2\)", lambda: kb_fit(X, X, 1, 1).f(WIDE)),
     (r"x must have 1 column\(s\)", lambda: hgr_jax.neural_fit(X, X, key=KEY, steps=0).f(WIDE)),
     ("same number of rows", lambda: kb_fit(X, X, 1, 1).score(X, X[:3])),
-    (r"needs 2 name\(s\); got 1: \('x',\)", lambda: kb_fit(WIDE, X, 1, 1).f.formula("x")),
     ("given must have 60 rows, as x; got 5", lambda: kb_fit(A, B, given=C).g(B, given=C[:5])),
     (
         r"given must have 1 column\(s\)",

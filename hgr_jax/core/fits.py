@@ -398,8 +398,8 @@ class CopulaTransform:
         check_single(self.side.coefficients.shape[:-1])
         return expansion(self)
 
-    def formula(self, *names: str, digits: int = 3) -> str:
-        """Return the polynomial as text that can be computed with.
+    def formula(self, name: str = "x", *, digits: int = 3) -> str:
+        """Return the polynomial of one variable as text that can be computed with.
 
         The text is in powers of x, ``-1.2 + 0.5 x + 0.3 x^2``, if it then gives the values on the
         data of the fit to 1% of their standard deviation; else in a centred and scaled variable,
@@ -408,22 +408,17 @@ class CopulaTransform:
         itself has fewer digits.)  ``nan`` for a fit of NaN.
 
         Args:
-          names: one for each variable; default ``x``, or ``x0, x1, ...``.
+          name: of the variable.
           digits: least number of significant digits of each coefficient.
 
         Raises:
-          TypeError: for a callable kernel, whose features have no names.
-          ValueError: for another number of names than of variables.
+          TypeError: for a callable kernel, whose features have no names, and one of several
+            variables.
         """
         check_single(self.side.coefficients.shape[:-1])
-        if callable(self.encoder.kernel):
-            raise TypeError("formula() needs a polynomial kernel; this transform has a callable.")
-        variables = self.encoder.variables or 1
-        if not names:
-            names = ("x",) if variables == 1 else tuple(f"x{i}" for i in range(variables))
-        if len(names) != variables:
-            raise ValueError(f"formula() needs {variables} name(s); got {len(names)}: {names}.")
-        return formula(self.encoder, self.side, [str(name) for name in names], digits)
+        if self.encoder.variables != 1:
+            raise TypeError("formula() needs a polynomial kernel of one variable.")
+        return formula(self.side, str(name), digits)
 
 
 @jax.tree_util.register_dataclass

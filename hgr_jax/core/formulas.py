@@ -1,4 +1,4 @@
-"""Polynomials as text that can be computed with.
+"""Polynomials of one variable as text that can be computed with.
 
 In powers of the data a polynomial cancels where the data are far from 0: there the text is in a
 centred and scaled variable.
@@ -6,16 +6,11 @@ centred and scaled variable.
 
 from __future__ import annotations
 
-import functools
-import itertools
-from collections.abc import Sequence
-
 import numpy as np
 
 from hgr_jax._arrays import Floats
 from hgr_jax.core.canonical import Transformation
-from hgr_jax.core.kernels import Encoder, monomial_exponents
-from hgr_jax.core.orthonormal import FeatureBasis, PolynomialBasis
+from hgr_jax.core.orthonormal import PolynomialBasis
 
 LARGEST_ERROR = 0.01
 """Largest error of a value by rounded coefficients, in standard deviations, anywhere in the region
@@ -30,68 +25,32 @@ MAX_RAW_DIGITS = 5
 MAX_DIGITS = 15
 
 
-def formula(encoder: Encoder, side: Transformation, names: Sequence[str], digits: int) -> str:
-    """Write a polynomial of the variables ``names``, with at least so many significant digits.
+def formula(side: Transformation, name: str, digits: int) -> str:
+    """Write a polynomial of the variable ``name``, with at least so many significant digits.
 
     With more of them where a value would be off by more than `LARGEST_ERROR` otherwise.
     """
-    frames = _frames_of(encoder, side)
-    if not (np.isfinite(frames).all() and np.isfinite(np.asarray(side.coefficients)).all()):
-        return "nan"
-    shift, unit = _round_units(frames)
-    points = _points_of_region(frames, shift, unit)
-    with np.errstate(all="ignore"):  # powers of raw data may overflow
-        raw = _expand(encoder, side, np.zeros_like(shift), np.ones_like(unit))
-        plain, exact = _rounded(
-            raw, points * unit[:, None] + shift[:, None], digits, MAX_RAW_DIGITS
-        )
-    if exact:
-        return _sum_of_terms(plain, names)
-    symbols = _symbols(names)
-    centred, _ = _rounded(_expand(encoder, side, shift, unit), points, digits, MAX_DIGITS)
-    meanings = map(_definition, symbols, names, shift, unit)
-    return ", ".join([_sum_of_terms(centred, symbols), *meanings])
-
-
-Terms = dict[tuple[int, ...], float]
-"""Coefficient of each monomial, by its exponents."""
-
-
-def _frames_of(encoder: Encoder, side: Transformation) -> Floats:
-    """Return scales and centers ``(p, 2)`` of the variables' frames."""
-    basis = side.basis if encoder.factors is None else encoder.factors
+    basis, c = side.basis, np.asarray(side.coefficients, np.float64)
     assert isinstance(basis, PolynomialBasis)
-    frames: Floats = np.asarray(basis.frame, np.float64).reshape(-1, 2)
-    # A constant has no scale: its polynomial is 0 with any.
-    return np.where(frames[:, :1] == 0, [[1.0, 0.0]], frames)
-
-
-def _expand(encoder: Encoder, side: Transformation, shift: Floats, unit: Floats) -> Terms:
-    """Expand the polynomial in ``u = (a - shift) / unit``."""
-    frames = _frames_of(encoder, side)
-    slope, offset = frames[:, 0] * unit, frames[:, 0] * shift - frames[:, 1]
-    c = np.asarray(side.coefficients, np.float64)
-    if encoder.factors is None:
-        assert isinstance(side.basis, PolynomialBasis)
-        table = _powers(np.asarray(side.basis.recurrence, np.float64), slope[0], offset[0])
-        return {(power,): value for power, value in enumerate((table @ c).tolist())}
-    assert isinstance(side.basis, FeatureBasis)
-    assert isinstance(encoder.kernel, int)
-    recurrences = np.asarray(encoder.factors.recurrence, np.float64)
-    tables = list(map(_powers, recurrences, slope, offset))
-    features = monomial_exponents(len(tables), encoder.kernel)
-    powers = [(0,) * len(tables), *features]
-    weights = np.asarray(side.basis.transform, np.float64) @ c[1:]
-    mean = np.asarray(side.basis.mean, np.float64)
-    terms: Terms = {}
-    for power in powers:
-        columns = (
-            table[place][[feature[i] for feature in features]]
-            for i, (table, place) in enumerate(zip(tables, power, strict=True))
-        )
-        terms[power] = float(weights @ functools.reduce(np.multiply, columns))
-    terms[powers[0]] += float(c[0] - weights @ mean)
-    return terms
+    scale, center = np.asarray(basis.frame, np.float64).tolist()
+    if not np.isfinite([scale, center, *c]).all():
+        return "nan"
+    if scale == 0:  # a constant, whose polynomial is 0
+        return "0"
+    shift, unit = _round_unit(1 / scale, center / scale)
+    x = (np.linspace(-1, 1, 201) + center) / scale
+    u = (x - shift) / unit
+    recurrence = np.asarray(basis.recurrence, np.float64)
+    centred = _powers(recurrence, scale * unit, scale * shift - center) @ c
+    values = np.polynomial.polynomial.polyval(u, centred)
+    with np.errstate(all="ignore"):  # powers of raw data may overflow
+        raw = _powers(recurrence, scale, -center) @ c
+        texts, exact = _rounded(raw, x, values, digits, MAX_RAW_DIGITS)
+    if exact:
+        return _sum_of_terms(texts, name)
+    symbol = "t" if name == "u" else "u"
+    texts, _ = _rounded(centred, u, values, digits, MAX_DIGITS)
+    return f"{_sum_of_terms(texts, symbol)}, {symbol} = {_centred(name, shift, unit)} / {unit:.15g}"
 
 
 def _powers(recurrence: Floats, slope: float, offset: float) -> Floats:
@@ -111,84 +70,52 @@ def _powers(recurrence: Floats, slope: float, offset: float) -> Floats:
 
 
 def _rounded(
-    terms: Terms, points: Floats, digits: int, most: int
-) -> tuple[dict[tuple[int, ...], str], bool]:
-    """Return coefficients of the fewest digits that are accurate, and whether ``most`` are."""
-    exact = _polynomial_at(terms, points)
-    large = {
-        exponents: value
-        for exponents, value in terms.items()
-        if abs(value) * np.abs(_monomial(exponents, points)).max() > MIN_TERM
-    }
+    terms: Floats, x: Floats, values: Floats, digits: int, most: int
+) -> tuple[list[str], bool]:
+    """Return coefficients of the fewest digits that give ``values`` at ``x``, and whether they do.
+
+    Of a term that is rounding the text is empty.
+    """
+    sizes = [abs(value) * np.abs(x**power).max() for power, value in enumerate(terms.tolist())]
     for count in range(digits, max(digits, most) + 1):
-        texts = {exponents: f"{value:.{count}g}" for exponents, value in large.items()}
-        values = {exponents: float(text) for exponents, text in texts.items()}
-        if (np.abs(_polynomial_at(values, points) - exact) <= LARGEST_ERROR).all():
+        texts = [
+            f"{value:.{count}g}" if size > MIN_TERM else ""
+            for value, size in zip(terms.tolist(), sizes, strict=True)
+        ]
+        found = np.polynomial.polynomial.polyval(x, [float(text or 0) for text in texts])
+        if (np.abs(found - values) <= LARGEST_ERROR).all():
             return texts, True
     return texts, False
 
 
-def _points_of_region(frames: Floats, shift: Floats, unit: Floats) -> Floats:
-    """Return points ``(p, n)`` in the region of the data, in the unit."""
-    framed = np.linspace(-1, 1, 201)[None, :]
-    if len(frames) > 1:
-        framed = np.random.default_rng(0).uniform(-1, 1, (len(frames), 1000))
-    return ((framed + frames[:, 1:]) / frames[:, :1] - shift[:, None]) / unit[:, None]
-
-
-def _monomial(exponents: tuple[int, ...], points: Floats) -> Floats:
-    product: Floats = np.prod(points ** np.array(exponents)[:, None], axis=0)
-    return product
-
-
-def _polynomial_at(terms: Terms, points: Floats) -> Floats:
-    """Return the polynomial at ``points (p, n)``."""
-    total = np.zeros(points.shape[1])
-    for exponents, value in terms.items():
-        total += value * _monomial(exponents, points)
-    return total
-
-
-def _round_units(frames: Floats) -> tuple[Floats, Floats]:
-    """Return shifts and units of few digits that bring the data near [-1, 1]."""
-    size = 1 / frames[:, 0]
+def _round_unit(size: float, middle: float) -> tuple[float, float]:
+    """Return a shift and a unit of few digits that bring the data near [-1, 1]."""
     magnitude = 10.0 ** np.floor(np.log10(size))
-    unit = np.ceil(size / magnitude) * magnitude
-    grain, middle = magnitude / 10, frames[:, 1] / frames[:, 0]
-    fine = grain < 1e-14 * np.abs(middle)
-    return np.where(fine, middle, np.round(middle / grain) * grain), unit
+    grain = magnitude / 10
+    fine = grain < 1e-14 * abs(middle)
+    return middle if fine else round(middle / grain) * grain, np.ceil(size / magnitude) * magnitude
 
 
-def _symbols(names: Sequence[str]) -> list[str]:
-    """Return symbols that are no names of variables."""
-    longer = ("u" * count for count in itertools.count(2))
-    for letter in itertools.chain("utvwxyz", longer):
-        symbols = [letter] if len(names) == 1 else [f"{letter}{i}" for i in range(len(names))]
-        if not set(symbols) & set(names):
-            break
-    return symbols
+def _centred(name: str, shift: float, unit: float) -> str:
+    """Return a variable less its shift, to the last significant digit."""
+    if not shift:
+        return name
+    size = f"{abs(shift):.15g}"
+    if abs(float(size) - abs(shift)) > unit / 1000:
+        size = repr(abs(float(shift)))
+    return f"({name} {'-' if shift > 0 else '+'} {size})"
 
 
-def _definition(symbol: str, name: str, shift: float, unit: float) -> str:
-    """Return the definition of a symbol by a variable, to the last significant digit."""
-    centred = name
-    if shift:
-        size = f"{abs(shift):.15g}"
-        if abs(float(size) - abs(shift)) > unit / 1000:
-            size = repr(abs(float(shift)))
-        centred = f"({name} {'-' if shift > 0 else '+'} {size})"
-    return f"{symbol} = {centred} / {unit:.15g}"
-
-
-def _sum_of_terms(coefficients: dict[tuple[int, ...], str], names: Sequence[str]) -> str:
+def _sum_of_terms(coefficients: list[str], name: str) -> str:
     text = ""
-    for exponents, coefficient in coefficients.items():
-        factors = [
-            name if e == 1 else f"{name}^{e}" for name, e in zip(names, exponents, strict=True) if e
-        ]
+    for power, coefficient in enumerate(coefficients):
+        if not coefficient:
+            continue
         size = coefficient.removeprefix("-")
         if text:
             text += " + " if size == coefficient else " - "
             coefficient = size
-        text += " ".join([coefficient, *factors])
+        text += coefficient
+        if power:
+            text += f" {name}" if power == 1 else f" {name}^{power}"
     return text or "0"

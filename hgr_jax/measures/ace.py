@@ -176,7 +176,7 @@ class AceCurve:
         """Return values ``(m,)`` at ``x (m,)``; a scalar at one number."""
         check_single(self.knots.shape[:-1])
         x = as_dtype(as_real_array("x", x, max_ndim=1), self.knots.dtype)
-        return _at_rows(x, self)
+        return _interpolated(x, self)
 
     def between(self, x: Array) -> Array:
         """Return values at ``x (m,)`` of the dtype of the knots; NaN at NaN."""
@@ -184,7 +184,7 @@ class AceCurve:
 
 
 @row_by_row(columns=1)
-def _at_rows(x: Array, curve: AceCurve) -> Array:
+def _interpolated(x: Array, curve: AceCurve) -> Array:
     return curve.between(x)
 
 
