@@ -118,8 +118,8 @@ def full_names(page: Any, column: int) -> list[str]:
 def cell(page: Any, i: int, j: int) -> tuple[float, float]:
     """The middle of a cell of the heat map, in pixels of its canvas."""
     state = page.locator("#map").evaluate("canvas => ({...canvas.dataset})")
-    left, top, size = (float(state[name]) for name in ("left", "top", "cell"))
-    return left + (j + 0.5) * size, top + (i + 0.5) * size
+    margin, size = float(state["margin"]), float(state["cell"])
+    return margin + (j + 0.5) * size, margin + (i + 0.5) * size
 
 
 def click_cell(page: Any, i: int, j: int) -> None:

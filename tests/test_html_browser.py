@@ -43,10 +43,6 @@ def pixel(page: Any, i: int, j: int) -> list[int]:
     return page.locator("#map").evaluate(code, [round(x - 0.4 * size), round(y - 0.4 * size)])
 
 
-def zoom(page: Any) -> float:
-    return float(page.locator("#map").get_attribute("data-zoom"))
-
-
 class TestTable:
     def test_pages(self, show: Open) -> None:
         page = show(scan(NAMES))
@@ -166,39 +162,6 @@ class TestTable:
 
 
 class TestHeatMap:
-    def test_zooms(self, show: Open) -> None:
-        page = show(scan(NAMES))
-        assert zoom(page) == 1
-        x, y = cell(page, 10, 20)
-        page.locator("#map").focus()
-        page.locator("#map").hover(position={"x": x, "y": y})
-        page.keyboard.press("+")
-        assert zoom(page) == pytest.approx(1.5)
-        np.testing.assert_allclose(cell(page, 10, 20), (x, y), atol=1)  # the cell stays there
-        before = cell(page, 0, 0)
-        page.mouse.down()
-        corner = page.locator("#map").bounding_box()
-        page.mouse.move(corner["x"] + x - 40, corner["y"] + y - 40, steps=4)
-        page.mouse.up()
-        np.testing.assert_allclose(cell(page, 0, 0), np.subtract(before, 40), atol=1.5)
-        assert page.locator("#pair").is_hidden()  # a drag is no click
-        page.locator("#zoom-reset").click()
-        for button, expected in (("#zoom-in", 1.5), ("#zoom-out", 1), ("#zoom-in", 1.5)):
-            page.locator(button).click()
-            assert zoom(page) == pytest.approx(expected)
-        page.locator("#map").press("+")
-        assert zoom(page) == pytest.approx(2.25)
-        page.locator("#zoom-reset").click()
-        assert zoom(page) == 1
-
-    def test_the_wheel_is_the_pages(self, show: Open) -> None:
-        page = show(scan(NAMES, details=[detail(NAMES[0], NAMES[1])]))
-        x, y = cell(page, 10, 20)
-        page.locator("#map").hover(position={"x": x, "y": y})
-        page.mouse.wheel(0, 300)
-        page.wait_for_function("() => scrollY > 200")
-        assert zoom(page) == 1
-
     def test_tells_values_and_filters_the_table(self, show: Open) -> None:
         report = scan(NAMES)
         page = show(report)

@@ -176,8 +176,8 @@ BOX = (0.05, 0.25, 0.5, 0.75, 0.95)
 MAX_LISTED = 100_000
 """Largest number of pairs in the table; a pair takes some 100 bytes of the page."""
 
-MAX_MAPPED = 1000
-"""Largest number of columns of the heat map; a pair of columns takes some 14 bytes."""
+MAX_MAPPED = 150
+"""Largest number of columns of the heat map: a cell is then some five pixels wide."""
 
 HEADERS = {
     "column a": ("a", ""),

@@ -762,7 +762,7 @@ class Scan:
         """Draw a heat map of the columns that were used, clustered: HGR above the diagonal.
 
         Below it is the monotone part, `rank_linear`, or |Pearson| of a scan that has no HGR.  Of
-        more than 1,000 columns, it shows those of the first pairs.
+        more than 150 columns, it shows those of the first pairs.
 
         Args:
           ax: axes of matplotlib to draw into; default those of a figure of its own.

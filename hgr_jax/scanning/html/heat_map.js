@@ -22,7 +22,7 @@ const ramp = (() => {
   return Array.from({ length: 256 }, (_, i) => color(i / 255));
 })();
 
-/* The heat map: one pixel for each cell in a hidden image, of which a square part is shown. */
+/* The heat map: one pixel for each cell in a hidden image, which is drawn without smoothing. */
 
 function heatMap(choosePair) {
   const { names, above, below, measure, measure_below: measureBelow } = data;
@@ -30,11 +30,7 @@ function heatMap(choosePair) {
   const canvas = at("map");
   const context = canvas.getContext("2d");
   const image = Object.assign(element("canvas"), { width: p, height: p });
-  const view = { zoom: 1, x: 0, y: 0 }; // x, y: the cell at the corner of the visible part
-  const plot = { left: 0, top: 0, side: 1, cell: 1 };
-  let hover = null;
-  const colors = {};
-  let drag = null;
+  let [margin, cell, hover, colors] = [0, 1, null, {}];
 
   function values(i, j) {
     const [first, second] = i < j ? [i, j] : [j, i];
@@ -42,8 +38,8 @@ function heatMap(choosePair) {
     return [above[index], below[index]];
   }
 
-  const value = (i, j) => values(i, j)[i < j ? 0 : 1];
-  const shade = (v) => ramp[Math.round(255 * Math.min(1, v))];
+  const value = (i, j) => (i === j ? null : values(i, j)[i < j ? 0 : 1]);
+  const place = (k) => margin + k * cell;
 
   function paint() {
     const style = getComputedStyle(document.documentElement);
@@ -55,9 +51,9 @@ function heatMap(choosePair) {
     const pixels = new ImageData(p, p);
     for (let i = 0, k = 0; i < p; i++) {
       for (let j = 0; j < p; j++, k += 4) {
-        const v = i === j ? null : value(i, j);
-        pixels.data.set(i === j ? diagonal : v === null ? absent : shade(v), k);
-        pixels.data[k + 3] = 255;
+        const v = value(i, j);
+        const shade = v === null ? absent : ramp[Math.round(255 * Math.min(1, v))];
+        pixels.data.set([...(i === j ? diagonal : shade), 255], k);
       }
     }
     image.getContext("2d").putImageData(pixels, 0, 0);
@@ -69,14 +65,14 @@ function heatMap(choosePair) {
     if (width === 0) return;
     context.font = "12px system-ui, sans-serif";
     const longest = Math.max(...names.map((name) => context.measureText(name).width));
-    const margin = Math.round(Math.min(longest + 14, 150, Math.max(60, width * 0.25)));
-    Object.assign(plot, { left: margin, top: margin, side: Math.max(40, width - margin - 1) });
-    const ratio = window.devicePixelRatio || 1;
-    const height = plot.top + plot.side + 1;
+    margin = Math.round(Math.min(longest + 14, 150, Math.max(60, width * 0.25)));
+    cell = Math.max(40, width - margin - 1) / p;
+    const [ratio, height] = [window.devicePixelRatio || 1, place(p) + 1];
     canvas.style.height = `${height}px`;
     canvas.width = Math.round(width * ratio);
     canvas.height = Math.round(height * ratio);
     context.setTransform(ratio, 0, 0, ratio, 0, 0);
+    for (const [name, number] of Object.entries({ margin, cell })) canvas.dataset[name] = number;
     draw();
   }
 
@@ -89,103 +85,49 @@ function heatMap(choosePair) {
   }
 
   function label(i, isColumn, strong) {
-    const center = ((i + 0.5) - (isColumn ? view.x : view.y)) * plot.cell;
-    if (center < 0 || center > plot.side) return;
     context.save();
-    context.translate(plot.left, plot.top);
-    context.translate(isColumn ? center : -6, isColumn ? -6 : center);
+    context.translate(isColumn ? place(i + 0.5) : margin - 6, isColumn ? margin - 6 : place(i + 0.5));
     if (isColumn) context.rotate(-Math.PI / 2);
     if (strong) {
       context.fillStyle = colors.card;
-      context.fillRect(isColumn ? -3 : -plot.left + 6, -8, plot.left - 3, 16);
+      context.fillRect(isColumn ? -3 : 6 - margin, -8, margin - 3, 16);
     }
     context.fillStyle = strong ? colors.ink : colors.muted;
     context.textAlign = isColumn ? "left" : "right";
-    context.fillText(fitted(names[i], plot.left - 10), 0, 0);
+    context.fillText(fitted(names[i], margin - 10), 0, 0);
     context.restore();
   }
 
   function draw() {
-    const { left, top, side } = plot;
-    const seen = p / view.zoom;
-    const cell = plot.cell = side / seen;
-    view.x = Math.min(Math.max(view.x, 0), p - seen);
-    view.y = Math.min(Math.max(view.y, 0), p - seen);
     context.clearRect(0, 0, canvas.width, canvas.height);
     context.textBaseline = "middle";
-    context.save();
-    context.beginPath();
-    context.rect(left, top, side, side);
-    context.clip();
-    context.imageSmoothingEnabled = cell < 1;
-    context.drawImage(image, view.x, view.y, seen, seen, left, top, side, side);
-    const x = (j) => left + (j - view.x) * cell;
-    const y = (i) => top + (i - view.y) * cell;
+    context.imageSmoothingEnabled = false;
+    context.drawImage(image, margin, margin, p * cell, p * cell);
     if (cell >= 34) {
       context.font = "11px system-ui, sans-serif";
       context.textAlign = "center";
-      for (let i = Math.floor(view.y); i < Math.min(p, view.y + seen); i++) {
-        for (let j = Math.floor(view.x); j < Math.min(p, view.x + seen); j++) {
-          const v = i === j ? null : value(i, j);
-          if (v === null) continue;
-          context.fillStyle = v > 0.55 ? "#101010" : "#ffffff";
-          context.fillText(v.toFixed(2), x(j + 0.5), y(i + 0.5));
-        }
-      }
+      names.forEach((_, i) => names.forEach((_, j) => {
+        const v = value(i, j);
+        context.fillStyle = v > 0.55 ? "#101010" : "#ffffff";
+        if (v !== null) context.fillText(v.toFixed(2), place(j + 0.5), place(i + 0.5));
+      }));
     }
-    if (hover) {
-      for (const [color, lineWidth] of [["#000000", 4], ["#ffffff", 2]]) {
-        Object.assign(context, { strokeStyle: color, lineWidth });
-        context.strokeRect(x(hover.j) - 1, y(hover.i) - 1, cell + 2, cell + 2);
-      }
-    }
-    context.restore();
     context.font = `${Math.min(12, Math.max(10, cell * 0.8))}px system-ui, sans-serif`;
-    const step = Math.ceil(11 / cell);
-    for (let i = Math.ceil(view.y / step) * step; i < Math.min(p, view.y + seen); i += step) {
-      label(i, false, false);
+    for (const isColumn of [false, true]) {
+      for (let i = 0; i < p; i += Math.ceil(11 / cell)) label(i, isColumn, false);
     }
-    for (let j = Math.ceil(view.x / step) * step; j < Math.min(p, view.x + seen); j += step) {
-      label(j, true, false);
+    if (!hover) return;
+    for (const [color, lineWidth] of [["#000000", 4], ["#ffffff", 2]]) {
+      Object.assign(context, { strokeStyle: color, lineWidth });
+      context.strokeRect(place(hover.j) - 1, place(hover.i) - 1, cell + 2, cell + 2);
     }
-    if (hover) {
-      label(hover.i, false, true);
-      label(hover.j, true, true);
-    }
-    canvas.classList.toggle("zoomed", view.zoom > 1);
-    const state = { zoom: view.zoom, cell, left: x(0), top: y(0) };
-    for (const [name, number] of Object.entries(state)) canvas.dataset[name] = number.toFixed(3);
-    at("zoom-out").disabled = view.zoom <= 1;
-  }
-
-  /* Zooms about the cell in `hover`, or the middle. */
-
-  function zoom(factor) {
-    const most = Math.max(4, (80 * p) / plot.side);
-    const next = Math.min(most, Math.max(1, view.zoom * factor));
-    const seen = p / view.zoom;
-    const at = hover ? { x: hover.j + 0.5, y: hover.i + 0.5 }
-      : { x: view.x + seen / 2, y: view.y + seen / 2 };
-    for (const axis of ["x", "y"]) view[axis] = at[axis] - ((at[axis] - view[axis]) * view.zoom) / next;
-    view.zoom = next;
-    draw();
-  }
-
-  function reset() {
-    Object.assign(view, { zoom: 1, x: 0, y: 0 });
-    draw();
+    label(hover.i, false, true);
+    label(hover.j, true, true);
   }
 
   function under(event) {
-    const j = Math.floor(view.x + (event.offsetX - plot.left) / plot.cell);
-    const i = Math.floor(view.y + (event.offsetY - plot.top) / plot.cell);
-    const inside = event.offsetX >= plot.left && event.offsetY >= plot.top;
-    return inside && i >= 0 && j >= 0 && i < p && j < p ? { i, j } : null;
-  }
-
-  function point(event) {
-    hover = under(event);
-    show(event.clientX, event.clientY);
+    const [j, i] = [event.offsetX, event.offsetY].map((x) => Math.floor((x - margin) / cell));
+    return [i, j].every((k) => k >= 0 && k < p) ? { i, j } : null;
   }
 
   /* The values of the cell in `hover`, beside a place in the window. */
@@ -215,59 +157,34 @@ function heatMap(choosePair) {
     draw();
   }
 
-  /* Chooses the pair of a cell; returns a function that scrolls to it. */
+  /* Chooses the pair of a cell, and scrolls to it. */
 
-  function choose(cell) {
-    const [i, j] = [cell.i, cell.j].sort((first, second) => first - second);
-    return choosePair([names[i], names[j]]);
+  function choose(chosen) {
+    const [i, j] = [chosen.i, chosen.j].sort((first, second) => first - second);
+    choosePair([names[i], names[j]])();
   }
 
-  canvas.addEventListener("pointerdown", (event) => {
-    drag = { x: event.clientX, y: event.clientY, moved: false };
-    canvas.setPointerCapture(event.pointerId);
-  });
   canvas.addEventListener("pointermove", (event) => {
-    if (drag && event.buttons) {
-      const [dx, dy] = [event.clientX - drag.x, event.clientY - drag.y];
-      if (drag.moved || Math.hypot(dx, dy) > 4) {
-        view.x -= dx / plot.cell;
-        view.y -= dy / plot.cell;
-        drag = { x: event.clientX, y: event.clientY, moved: true };
-      }
-    }
-    point(event);
+    hover = under(event);
+    show(event.clientX, event.clientY);
   });
-  canvas.addEventListener("pointerleave", leave);
-  canvas.addEventListener("pointercancel", leave);
-  canvas.addEventListener("blur", leave);
+  for (const away of ["pointerleave", "pointercancel", "blur"]) canvas.addEventListener(away, leave);
   canvas.addEventListener("click", (event) => {
-    const cell = under(event);
-    if (!cell || (drag && drag.moved)) return;
-    choose(cell)();
+    const chosen = under(event);
+    if (chosen) choose(chosen);
   });
+  const moves = { ArrowLeft: [0, -1], ArrowRight: [0, 1], ArrowUp: [-1, 0], ArrowDown: [1, 0] };
   canvas.addEventListener("keydown", (event) => {
     if (event.ctrlKey || event.metaKey || event.altKey) return;
-    const move = {
-      ArrowLeft: [0, -1], ArrowRight: [0, 1], ArrowUp: [-1, 0], ArrowDown: [1, 0],
-    }[event.key];
-    if (move) {
-      const inside = (i) => Math.min(p - 1, Math.max(0, i));
-      hover = hover ? { i: inside(hover.i + move[0]), j: inside(hover.j + move[1]) } : { i: 0, j: 1 };
-      const seen = p / view.zoom;
-      view.x = Math.min(hover.j, Math.max(view.x, hover.j + 1 - seen));
-      view.y = Math.min(hover.i, Math.max(view.y, hover.i + 1 - seen));
-      const corner = canvas.getBoundingClientRect();
-      show(corner.left + plot.left + (hover.j + 0.5 - view.x) * plot.cell,
-        corner.top + plot.top + (hover.i + 0.5 - view.y) * plot.cell);
-      event.preventDefault();
-    } else if (event.key === "Enter" && hover) choose(hover)();
-    else if ("+=".includes(event.key)) zoom(1.5);
-    else if (event.key === "-") zoom(1 / 1.5);
-    else if (event.key === "0") reset();
+    const move = moves[event.key];
+    if (event.key === "Enter" && hover) choose(hover);
+    if (!move) return;
+    const inside = (i) => Math.min(p - 1, Math.max(0, i));
+    hover = hover ? { i: inside(hover.i + move[0]), j: inside(hover.j + move[1]) } : { i: 0, j: 1 };
+    const corner = canvas.getBoundingClientRect();
+    show(corner.left + place(hover.j + 0.5), corner.top + place(hover.i + 0.5));
+    event.preventDefault();
   });
-  at("zoom-in").addEventListener("click", () => zoom(1.5));
-  at("zoom-out").addEventListener("click", () => zoom(1 / 1.5));
-  at("zoom-reset").addEventListener("click", reset);
   matchMedia("(prefers-color-scheme: dark)").addEventListener("change", paint);
   let width = 0;
   new ResizeObserver(() => {
@@ -280,8 +197,7 @@ function heatMap(choosePair) {
   const monotone = measureBelow === "monotone part"
     ? " (|Spearman|; with a category, what mean ranks of its levels explain)" : "";
   at("map-hint").textContent = `${measure} above the diagonal, ${measureBelow}${monotone} below. `
-    + "Click a cell, or use arrows and Enter, to see the pair. "
-    + "Plus and minus zoom, and a drag moves what is zoomed.";
+    + "Click a cell, or use arrows and Enter, to see the pair.";
   canvas.setAttribute("aria-label",
     `${measure} and ${measureBelow} of all pairs of ${p} columns; arrows choose a cell, Enter shows `
     + "its pair; the table holds the same values.");
