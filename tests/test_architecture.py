@@ -43,7 +43,7 @@ MAX_PARAMETERS = 8
 BUDGETS = {
     "core": 6_652,
     "measures": 3_411,
-    "inference": 4_454,
+    "inference": 4_378,
     "tables": 6_244,
     "scanning": 8_006,
     "cli": 1_400,
