@@ -125,7 +125,7 @@ def pearson_of_pairs(features: Features, pairs: Integers, memory: int) -> Floats
 
         @functools.lru_cache(maxsize=TILES_KEPT)
         def lines(columns: tuple[int, ...]) -> Lines:
-            return Lines.of(features.x[rows][:, columns], shares)  # noqa: B023
+            return Lines.of(within_range(features.x[rows][:, columns]), shares)  # noqa: B023
 
         side = side_of_tiles(memory, int(shared.sum()), 1)
         for tile in tiles_of(pairs, numbers[group], features.n_numeric, side):
