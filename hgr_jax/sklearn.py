@@ -10,21 +10,17 @@ from __future__ import annotations
 
 from typing import Any
 
-import jax
 import numpy as np
-from jax import Array
 from numpy.typing import ArrayLike, NDArray
 
 from hgr_jax._arrays import Floats
-from hgr_jax._checks import check_count, check_degree, check_indexes
+from hgr_jax._checks import check_count, check_indexes
 from hgr_jax._forks import refuse_forked
 from hgr_jax._optional import require
-from hgr_jax.core.canonical import correlation, prepare
-from hgr_jax.core.rows import over_rows
-from hgr_jax.inference.independence import ColumnTests, independence_test
+from hgr_jax._threads import one_blas_thread
+from hgr_jax.inference.independence import ColumnTests
 from hgr_jax.inference.intervals import adjust
-from hgr_jax.scanning.features import within_range
-from hgr_jax.scanning.request import MEMORY, Test, request_of
+from hgr_jax.scanning.request import request_of
 from hgr_jax.scanning.run import examine
 from hgr_jax.tables.columns import Columns
 from hgr_jax.tables.levels import Category
@@ -35,8 +31,6 @@ estimator = require("sklearn.base").BaseEstimator
 checks = require("sklearn.utils.validation")
 targets = require("sklearn.utils.multiclass")
 mixin = require("sklearn.feature_selection").SelectorMixin
-
-COLUMNS_AT_ONCE = 64
 
 MAX_CLASSES = 20
 """Largest number of different whole numbers that are classes."""
@@ -161,39 +155,30 @@ def _holds_classes(y: NDArray[Any]) -> bool:
     return bool((y == np.rint(y)).all()) and len(np.unique(y)) <= MAX_CLASSES
 
 
-def hgr_regression(
-    X: ArrayLike, y: ArrayLike, *, h: int = 5, k: int = 5
-) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+def hgr_regression(X: ArrayLike, y: ArrayLike) -> tuple[Floats, Floats]:
     """Score each column by its HGR with a target of numbers, and test each for independence.
 
-        scores[j] = HGR-KB(X[:, j], y; h, k)
-        pvalues[j] = p-value of the test by ranks of X[:, j] and y
-
-    The test, `hgr_jax.independence_test`, does not depend on h and k, and its p-values may order
-    the columns differently than the scores do.  Pass other degrees with `functools.partial`, as in
-    ``SelectKBest(partial(hgr_regression, h=3, k=3))``.
+        scores[j] = hgr(X[:, j], y)
+        pvalues[j] = p-value of independence_test(X[:, j], y)
 
     Args:
       X: array or data frame of numbers, ``(n, p)``.
       y: numbers, ``(n,)``.
-      h, k: degrees of the columns and of y, static ints from 1 to 50.
 
     Returns:
-      ``(scores, pvalues)``, both arrays of NumPy ``(p,)``, float64: scores in [0, 1], computed in
-      JAX's default floating dtype.
+      ``(scores, pvalues)``, both arrays of NumPy ``(p,)``, float64; scores are in [0, 1].
 
     Raises:
-      ValueError: for NaN or infinity, series of pandas with different indexes, and shapes or
-        degrees other than the above.
-      TypeError: for sparse matrices, and degrees that are not ints.
+      ValueError: for NaN or infinity, series of pandas with different indexes, and shapes other
+        than the above.
+      TypeError: for sparse matrices.
       ImportError: without scikit-learn.
 
-    Degenerate data: a constant column or y gives score 0 and p-value 1.  Scores are biased upward
-    in few rows, less so for a column with few distinct values, which lower its degree.
+    Degenerate data: a constant column or y gives score 0 and p-value 1.
 
-    Cost: a host function, not to be traced.  A p-value takes about 4 ms at n = 500.
+    Cost: a host function, not to be traced; that of a scan with a target.
 
-    Source: as `hgr_jax.kb` and `hgr_jax.independence_test`.
+    Source: as `hgr_jax.hgr` and `hgr_jax.independence_test`.
 
     Example:
       >>> import numpy as np
@@ -204,53 +189,32 @@ def hgr_regression(
       >>> SelectKBest(hgr_regression, k=1).fit(x, y).get_support(indices=True).tolist()
       [2]
     """
-    h, k = check_degree("h", h), check_degree("k", k)
     x, y = _validated(X, y, numeric=True)
-    columns = np.column_stack([x, y]).astype(np.float64)
-    # float32 has too few digits for values far from 0; no affine map changes a correlation.
-    columns = within_range(columns - columns.mean(axis=0), least=0)
-    scores = _scores(columns[:, :-1], columns[:, -1], h, k)
-    pvalues = np.array([independence_test(column, y).pvalue for column in x.T])
-    return scores, pvalues
+    return _scores(np.column_stack([x, y]), None)
 
 
-def hgr_classif(
-    X: ArrayLike, y: ArrayLike, *, h: int = 5, permutations: int = 999
-) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+def hgr_classif(X: ArrayLike, y: ArrayLike) -> tuple[Floats, Floats]:
     """Score each column by its HGR with a target of classes, and test each for independence.
 
-        scores[j] = max over alpha, beta of rho(P_{X[:, j]}^h alpha, 1[y = c] beta)
-
-    with the indicators of all classes c: the square root of the largest share of a polynomial's
-    variance that lies between the classes.  Names and order of the classes do not matter.
-
-    The p-values are those of `hgr_jax.scan` for a category: from the law of Roy's largest root for
-    the ranks of the column if every class has enough rows for the degree and the ties, otherwise
-    from permutations of the ranks.
+    Names and order of the classes do not matter.
 
     Args:
       X: array or data frame of numbers, ``(n, p)``.
       y: classes, ``(n,)``: ints, booleans or strings.
-      h: degree of the columns, static int from 1 to 50.
-      permutations: largest number of permutations, int >= 1; a p-value from permutations is at
-        least ``1 / (1 + permutations)``.
 
     Returns:
-      ``(scores, pvalues)``, both arrays of NumPy ``(p,)``, float64: scores in [0, 1], computed in
-      JAX's default floating dtype.  Permutations have a fixed key.
+      As `hgr_regression`, of y as a category.
 
     Raises:
-      ValueError: for NaN or infinity, a y of continuous numbers, and shapes or options other than
-        the above.
-      TypeError: for sparse matrices, and options that are not ints.
+      ValueError: for NaN or infinity, a y of continuous numbers, and shapes other than the above.
+      TypeError: for sparse matrices.
       ImportError: without scikit-learn.
 
-    Degenerate data: a constant column, or a single class, gives score 0 and p-value 1.  Scores are
-    biased upward in few rows, and with many classes.
+    Degenerate data: a constant column, or a single class, gives score 0 and p-value 1.
 
-    Cost: a host function, not to be traced.
+    Cost: as `hgr_regression`.
 
-    Source: as `hgr_jax.scan`.
+    Source: as `hgr_jax.hgr` and `hgr_jax.independence_test`.
 
     Example:
       >>> import numpy as np
@@ -261,53 +225,39 @@ def hgr_classif(
       >>> scores.argmax(), (pvalues < 1e-9).tolist()
       (np.int64(1), [False, True, False])
     """
-    h = check_degree("h", h)
-    permutations = check_count("permutations", permutations)
     x, y = _validated(X, y, numeric=False)
     levels, codes = np.unique(y, return_inverse=True)
-    category = Category(codes.astype(np.int32), tuple(map(str, levels)))
-    request = request_of(h, h, test=Test(permutations=permutations))
-    width = x.shape[1]
-    pairs = np.stack([np.arange(width), np.full(width, width)], axis=1)
-    examined = examine(_columns(x, category), request, pairs)
-    value, pvalue = examined.values.value, examined.tests.pvalue
-    varies = np.isfinite(value)
-    return np.where(varies, value, 0.0), np.where(varies, pvalue, 1.0)
+    return _scores(x, Category(codes.astype(np.int32), tuple(map(str, levels))))
 
 
 def _validated(x: Any, y: Any, *, numeric: bool) -> tuple[Floats, NDArray[Any]]:
     """Check data as scikit-learn's own scores do."""
     refuse_forked()
     check_indexes(X=x, y=y)
-    x, y = checks.check_X_y(x, y, dtype=[np.float64, np.float32], y_numeric=numeric)
+    x, y = checks.check_X_y(x, y, dtype=np.float64, y_numeric=numeric)
     if not numeric:
         targets.check_classification_targets(y)
     return x, y
 
 
-def _columns(x: Floats, category: Category | None = None) -> Columns:
-    width = x.shape[1]
-    names = tuple(map(str, range(width + (category is not None))))
+@one_blas_thread()
+def _scores(numbers: Floats, category: Category | None) -> tuple[Floats, Floats]:
+    """Return HGR and p-values of numbers with a category, or with the last of the numbers."""
     categories = () if category is None else (category,)
-    return Columns(names, x, np.arange(width), categories, np.arange(width, len(names)), {}, {})
-
-
-def _scores(x: Floats, y: Floats, h: int, k: int) -> NDArray[np.float64]:
-    """Return HGR-KB of every column of ``x (n, p)`` with ``y``, ``(p,)``, in blocks of columns."""
-    rows, width = x.shape
-    fitting = int(np.clip(MEMORY // (64 * rows * x.dtype.itemsize), 1, COLUMNS_AT_ONCE))
-    size = min(fitting, 1 << (width - 1).bit_length())  # powers of two: few compiled programs
-    scores = []
-    for start in range(0, width, size):
-        part = np.minimum(np.arange(start, start + size), width - 1)
-        scores.append(np.asarray(_kb_of_columns(x[:, part], y, h=h, k=k), np.float64))
-    return np.concatenate(scores)[:width]
-
-
-@over_rows(columns=2, static=("h", "k"))
-def _kb_of_columns(x: Array, y: Array, *, h: int, k: int, count: Array | None) -> Array:
-    def correlation_with_y(column: Array) -> Array:
-        pair = prepare((h, k), "svd", column, y, None, count)
-        return correlation(pair.problem, pair.a, pair.b, None, None, pair.count)
-
-    return jax.vmap(correlation_with_y, in_axes=1)(x)
+    width, count = numbers.shape[1], numbers.shape[1] + len(categories)
+    columns = Columns(
+        tuple(map(str, range(count))),
+        numbers,
+        np.arange(width),
+        categories,
+        np.arange(width, count),
+        {},
+        {},
+    )
+    pairs = np.stack([np.arange(count - 1), np.full(count - 1, count - 1)], axis=1)
+    examined = examine(columns, request_of(), pairs)
+    varies = np.isfinite(examined.values.value)
+    return (
+        np.where(varies, examined.values.value, 0.0),
+        np.where(varies, examined.tests.pvalue, 1.0),
+    )

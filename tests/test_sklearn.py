@@ -1,15 +1,13 @@
-"""Scores for scikit-learn's feature selection: against `hgr_jax.kb`, in pipelines, under chance."""
+"""Scores for scikit-learn: against `hgr_jax.hgr`, in pipelines, under chance."""
 
 from __future__ import annotations
 
-import functools
 import subprocess
 import sys
 import warnings
 from collections.abc import Callable
 from typing import Any
 
-import jax
 import numpy as np
 import pandas as pd
 import pytest
@@ -25,7 +23,6 @@ from sklearn.pipeline import make_pipeline
 from sklearn.utils.estimator_checks import check_estimator
 
 import hgr_jax
-from hgr_jax import sklearn as scores_of
 from hgr_jax.sklearn import HGRSelector, hgr_classif, hgr_regression
 
 ROWS = 240
@@ -47,36 +44,18 @@ def classes_of(y: np.ndarray) -> np.ndarray:
     return CLASSES[np.digitize(y, np.quantile(y, [0.3, 0.6]))]
 
 
-def one_hot(y: np.ndarray) -> np.ndarray:
-    return (y[:, None] == np.unique(y)).astype(np.float64)
-
-
 @pytest.mark.usefixtures("x64")
-def test_scores_are_kb_column_by_column(table: tuple[np.ndarray, np.ndarray]) -> None:
+def test_scores_are_hgr_column_by_column(table: tuple[np.ndarray, np.ndarray]) -> None:
     x, y = table
-    for h, k in ((5, 5), (2, 3)):
-        scores, pvalues = hgr_regression(x, y, h=h, k=k)
-        expected = [float(hgr_jax.kb(column, y, h, k)) for column in x.T]
-        np.testing.assert_allclose(scores, expected, atol=1e-8)
+    for score, target in ((hgr_regression, y), (hgr_classif, classes_of(y))):
+        scores, pvalues = score(x, target)
+        expected = [float(hgr_jax.hgr(column, target)) for column in x.T]
+        np.testing.assert_allclose(scores, expected, atol=1e-5)
         assert scores.dtype == pvalues.dtype == np.float64
-        expected = [hgr_jax.independence_test(column, y).pvalue for column in x.T]
-        np.testing.assert_array_equal(pvalues, expected)
-    assert (scores[3], pvalues[3]) == (0, 1)
-    labels = classes_of(y)
-    for h in (5, 2):
-        scores, pvalues = hgr_classif(x, labels, h=h)
-        expected = [float(hgr_jax.kb(column, one_hot(labels), h, 1)) for column in x.T]
-        np.testing.assert_allclose(scores, expected, atol=1e-8)
-        assert scores.dtype == pvalues.dtype == np.float64
+        tests = [hgr_jax.independence_test(column, target) for column in x.T]
+        np.testing.assert_allclose(pvalues, [test.pvalue for test in tests], rtol=1e-3)
         assert (scores[3], pvalues[3]) == (0, 1)
         assert pvalues[2] < 1e-9
-
-
-def test_more_columns_than_one_call_takes(rng: np.random.Generator) -> None:
-    x = rng.standard_normal((50, scores_of.COLUMNS_AT_ONCE + 3)).astype(np.float32)
-    y = x[:, -1] ** 2 + rng.standard_normal(50).astype(np.float32)
-    expected = jax.vmap(lambda column: hgr_jax.kb(column, y, 2, 2))(x.T)
-    np.testing.assert_allclose(hgr_regression(x, y, h=2, k=2)[0], expected, atol=1e-4)
 
 
 def test_what_leaves_scores_as_they_are(table: tuple[np.ndarray, np.ndarray]) -> None:
@@ -101,12 +80,12 @@ def test_what_leaves_scores_as_they_are(table: tuple[np.ndarray, np.ndarray]) ->
 def test_tests_of_rare_classes_keep_their_size(rng: np.random.Generator) -> None:
     x = np.exp(rng.standard_normal((30, 300)))
     labels = np.repeat(CLASSES, [24, 4, 2])
-    _, pvalues = hgr_classif(x, labels, permutations=199)
+    _, pvalues = hgr_classif(x, labels)
     for level in (0.02, 0.1, 0.3):
         allowed = level + 3 * np.sqrt(level * (1 - level) / 300)
         assert np.mean(pvalues <= level) <= allowed
     x[:, 7] = (labels == "low") + 0.1 * x[:, 7]
-    assert hgr_classif(x, labels, permutations=9999)[1].argmin() == 7
+    assert hgr_classif(x, labels)[1].argmin() == 7
 
 
 def test_selection_in_a_pipeline_and_a_search(table: tuple[np.ndarray, np.ndarray]) -> None:
@@ -115,7 +94,7 @@ def test_selection_in_a_pipeline_and_a_search(table: tuple[np.ndarray, np.ndarra
     assert pipeline.fit(x, y).score(x, y) > 0.9
     assert pipeline[0].get_support(indices=True).tolist() == [2]
     labels = classes_of(y)
-    select = SelectPercentile(functools.partial(hgr_classif, h=2))
+    select = SelectPercentile(hgr_classif)
     search = GridSearchCV(
         make_pipeline(select, LogisticRegression()),
         {"selectpercentile__percentile": [20, 50]},
@@ -147,40 +126,19 @@ def test_constants(score: Callable[..., Any], table: tuple[np.ndarray, np.ndarra
 
 
 @pytest.mark.parametrize(
-    ("scores", "error", "message", "arguments", "options"),
+    ("scores", "error", "message", "arguments"),
     [
-        (BOTH, TypeError, "Sparse data was passed", (scipy.sparse.csr_matrix(X), PARTS), {}),
-        (BOTH, ValueError, "Input X contains", (np.where(X > 1, np.nan, X), PARTS), {}),
-        (BOTH, ValueError, "Input X contains", (np.where(X > 1, np.inf, X), PARTS), {}),
-        (BOTH, ValueError, "inconsistent numbers of samples", (X, PARTS[:-1]), {}),
-        (BOTH, ValueError, "h must be at most 50; got 51", (X, PARTS), {"h": 51}),
-        (BOTH, TypeError, "h must be an int >= 1", (X, PARTS), {"h": 2.0}),
-        (BOTH[1:], ValueError, "Unknown label type: continuous", (X, Y), {}),
-        (BOTH[1:], TypeError, "permutations must be an int", (X, PARTS), {"permutations": 1.5}),
-        (BOTH[:1], ValueError, "k must be at least 1", (X, Y), {"k": 0}),
-        (
-            BOTH[:1],
-            ValueError,
-            "could not convert string to float",
-            (X, np.array([*"ab"] * 10, object)),
-            {},
-        ),
+        (BOTH, TypeError, "Sparse data was passed", (scipy.sparse.csr_matrix(X), PARTS)),
+        (BOTH, ValueError, "Input X contains", (np.where(X > 1, np.nan, X), PARTS)),
+        (BOTH, ValueError, "inconsistent numbers of samples", (X, PARTS[:-1])),
+        (BOTH[1:], ValueError, "Unknown label type: continuous", (X, Y)),
+        (BOTH[:1], ValueError, "could not convert string", (X, np.array([*"ab"] * 10, object))),
     ],
 )
-def test_refused(scores: Any, error: Any, message: str, arguments: Any, options: Any) -> None:
+def test_refused(scores: Any, error: Any, message: str, arguments: Any) -> None:
     for score in scores:
         with pytest.raises(error, match=message):
-            score(*arguments, **options)
-
-
-def test_other_numbers_of_rows_and_columns_compile_nothing(
-    rng: np.random.Generator, compilations: Any
-) -> None:
-    x, y = rng.standard_normal((110, 8)), rng.standard_normal(110)
-    hgr_regression(x, y, h=2, k=2)
-    with compilations() as programs:
-        hgr_regression(x[:100, :7], y[:100], h=2, k=2)
-    assert programs == []
+            score(*arguments)
 
 
 def test_without_scikit_learn() -> None:
