@@ -338,41 +338,6 @@ def plot_predictions(
     return figure
 
 
-def plot_degrees(selection: Any) -> Figure:
-    """Draw heat maps of in-sample values and held-out scores, with a frame around the choice.
-
-    Args:
-      selection: a `hgr_jax.inference.DegreeSelection`.
-
-    Raises:
-      ImportError: without matplotlib.
-
-    Example:
-      >>> import jax, numpy as np, hgr_jax
-      >>> from hgr_jax.plotting import plot_degrees
-      >>> a = np.linspace(-1, 1, 100)
-      >>> chosen = hgr_jax.select_degrees(a, a**2, key=jax.random.key(0), largest=3)
-      >>> figure = plot_degrees(chosen)
-    """
-    rows, columns = selection.scores.shape
-    figure = _new_figure(2 * max(3.5, 0.55 * columns + 1.5), max(3.2, 0.5 * rows + 1.2))
-    tables = ("HGR-KB on all rows", selection.values), ("on held-out rows", selection.scores)
-    lowest = min(0.0, *(float(np.min(table)) for _, table in tables))
-    for axes, (title, table) in zip(figure.subplots(1, 2), tables, strict=True):
-        image = axes.imshow(table, vmin=lowest, vmax=1, origin="lower", cmap="viridis")
-        axes.set(title=title, xlabel="degree k of b", ylabel="degree h of a")
-        axes.set_xticks(np.arange(columns), np.arange(1, columns + 1))
-        axes.set_yticks(np.arange(rows), np.arange(1, rows + 1))
-        if max(rows, columns) <= MAX_ANNOTATED:
-            _write_values(axes, table, (lowest + 1) / 2)
-        frame = require("matplotlib.patches").Rectangle(
-            (selection.k - 1.5, selection.h - 1.5), 1, 1, fill=False, edgecolor="red", linewidth=2
-        )
-        axes.add_patch(frame)
-    figure.colorbar(image, ax=figure.axes, shrink=0.8)
-    return figure
-
-
 def plot_history(history: Any) -> Figure:
     """Draw loss, dependence with its threshold, and multipliers over the steps of a training.
 

@@ -33,7 +33,6 @@ def public_objects() -> list[tuple[str, object]]:
         ("sample", synthetic.sample),
         ("plot_fit", plotting.plot_fit),
         ("plot_correlations", plotting.plot_correlations),
-        ("plot_degrees", plotting.plot_degrees),
         ("plot_history", plotting.plot_history),
         ("plot_predictions", plotting.plot_predictions),
         ("save_figure", plotting.save_figure),

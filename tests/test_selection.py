@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import io
 from typing import Any
 
 import jax
@@ -11,7 +10,7 @@ import pytest
 
 import hgr_jax
 from bench.data import awkward_pair
-from hgr_jax.inference.selection import DegreeSelection, deal_folds, select_degrees
+from hgr_jax.inference.selection import deal_folds, select_degrees
 
 ROWS, FOLDS = 83, 3
 KEY = jax.random.key(5)
@@ -118,20 +117,3 @@ def test_few_rows(rng: np.random.Generator) -> None:
     assert np.isfinite(found.scores).all()
     assert (np.abs(found.scores) <= 1).all()
     np.testing.assert_allclose(found.values[-1, -1], 1, rtol=1e-4)
-
-
-def test_the_picture() -> None:
-    values = np.linspace(0.1, 0.9, 12).reshape(3, 4)
-    selection = DegreeSelection(2, 3, values - 0.2, np.full((3, 4), 0.05), values, "best")
-    figure = selection.plot()
-    left, right = figure.axes[:2]
-    np.testing.assert_allclose(left.images[0].get_array(), values)
-    np.testing.assert_allclose(right.images[0].get_array(), values - 0.2)
-    for axes in (left, right):
-        (frame,) = axes.patches
-        assert (frame.get_x() + 0.5, frame.get_y() + 0.5) == (2, 1)
-        assert [tick.get_text() for tick in axes.get_yticklabels()] == ["1", "2", "3"]
-        assert axes.texts[0].get_text() in ("0.10", "-0.10")
-    file = io.BytesIO()
-    figure.savefig(file, format="png")
-    assert file.getvalue().startswith(b"\x89PNG")

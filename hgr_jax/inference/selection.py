@@ -6,7 +6,6 @@ The functions of both variables are made once; the rows outside a fold whiten th
 from __future__ import annotations
 
 import dataclasses
-from typing import TYPE_CHECKING
 
 import jax
 import jax.numpy as jnp
@@ -27,9 +26,6 @@ from hgr_jax._checks import (
 from hgr_jax.core.host.linalg import top_singular_triples, top_singular_values
 from hgr_jax.core.host.polynomials import PolynomialPair, fit_pair, tolerance
 from hgr_jax.core.rows import padded_length
-
-if TYPE_CHECKING:
-    from matplotlib.figure import Figure
 
 RULES = ("one_standard_error", "best")
 
@@ -52,16 +48,6 @@ class DegreeSelection:
     standard_errors: Floats
     values: Floats
     rule: str
-
-    def plot(self) -> Figure:
-        """Draw heat maps of ``values`` and ``scores`` side by side, the choice marked.
-
-        Raises:
-          ImportError: without matplotlib, naming the command that installs it.
-        """
-        from hgr_jax.plotting import plot_degrees
-
-        return plot_degrees(self)
 
 
 def select_degrees(
@@ -93,7 +79,7 @@ def select_degrees(
       weights: non-negative ``(n,)``, or None.  A fold without any weight is left out.
 
     Returns:
-      A `DegreeSelection`, with NumPy tables of all scores and values, and ``plot()``.
+      A `DegreeSelection`, with NumPy tables of all scores and values.
 
     Raises:
       TypeError, ValueError: for shapes, dtypes or options other than the above, and for data that
