@@ -138,8 +138,9 @@ def pearson_of_pairs(features: Features, pairs: Integers, memory: int) -> Floats
 
 
 def side_of_tiles(memory: int, rows: int, functions: int) -> int:
-    """Return how many columns a tile has, so that functions of several tiles fit in memory."""
-    return int(np.clip(memory // (64 * rows * functions), 1, TILE))
+    """Return how many columns a tile has, so that functions and their products fit in memory."""
+    most = min(memory // (64 * rows * functions), int((memory / 32) ** 0.5) // functions)
+    return min(max(most, 1), TILE)
 
 
 def estimate_kb(
