@@ -182,7 +182,7 @@ def test_what_would_fill_the_memory(
     with zipfile.ZipFile(zip_bomb, "w", zipfile.ZIP_DEFLATED) as archive:
         archive.writestr("t.csv", b"1" * 5 * 10**6)
     for content in (bomb, zip_bomb.getvalue()):
-        with pytest.raises(TableError, match=r"over 200 times its size.*, unpack it and give the"):
+        with pytest.raises(TableError, match=r"over 200 times its size, .*, or unpack the table"):
             read_table(write(tmp_path, content, "t.csv.x"))
     fine = b"x,y\n" + b"".join(b"%d,%d\n" % (i, i * i) for i in range(200_000))
     assert read_table(write(tmp_path, pack(fine), "t.csv.x")).rows == 200_000
@@ -194,7 +194,7 @@ def test_an_archive_in_an_archive_in_an_archive(tmp_path: Path) -> None:
         content = zipped({"t.zip": content})
     is_the_table(read_table(write(tmp_path, content, "t.zip")))
     content = zipped({"t.zip": content})
-    with pytest.raises(TableError, match="is packed more than 4 times: unpack it"):
+    with pytest.raises(TableError, match="it is packed more than 4 times"):
         read_table(write(tmp_path, content, "t.zip"))
 
 
@@ -251,11 +251,19 @@ def test_latin_letters_of_windows(tmp_path: Path) -> None:
         ("t.csv", b"x,y\n5,3\n" + b"\0,7\n5,3\n" * 99, "line 3 holds a zero byte"),
         ("t.csv", b"\0" * 1000, "holds nothing but zero bytes: it was not written or copied"),
         ("t.csv.gz", gzip.compress(TEXT.encode() * 99, mtime=0)[:-20], "cannot be unpacked: "),
-        ("t.csv.bz2", bz2.compress(TEXT.encode() * 99)[:-20], "cannot be unpacked: .* it is damag"),
-        ("t.csv.xz", lzma.compress(TEXT.encode() * 99)[:-20], "cannot be unpacked: .* it is damag"),
+        (
+            "t.csv.bz2",
+            bz2.compress(TEXT.encode() * 99)[:-20],
+            "cannot be unpacked: .*; copy it anew",
+        ),
+        (
+            "t.csv.xz",
+            lzma.compress(TEXT.encode() * 99)[:-20],
+            "cannot be unpacked: .*; copy it anew",
+        ),
         ("t.csv.zst", b"\x28\xb5\x2f\xfd and no more", "cannot be unpacked: "),
-        ("t.zip", zipped({"a": b"x", "b": b"y"}), "holds 2 files, 'a', 'b'; expected one table: u"),
-        ("t.zip", zipped({"a.csv": b"x", "b.csv": b"y"}), "expected one table: unpack it"),
+        ("t.zip", zipped({"a": b"x", "b": b"y"}), "holds 2 files, 'a', 'b', instead of one table"),
+        ("t.zip", zipped({"a.csv": b"x", "b.csv": b"y"}), "instead of one table"),
         ("t.zip", zipped({}), "holds 0 files|is not a text file"),
         ("t.zip", zipped({"t.csv": TEXT.encode() * 9})[:200], "cannot be unpacked: "),
         ("t.zip", zipped({"t.csv": TEXT.encode() * 9}).replace(b"Rome", b"Roma"), "Bad CRC-32"),
@@ -287,7 +295,7 @@ def test_latin_letters_of_windows(tmp_path: Path) -> None:
         (
             "t.json",
             b'{"x": [1], "y": [1, 2]}',
-            "cannot be read as JSON: All arrays must be of the same",
+            "has columns of different lengths",
         ),
         ("t.csv", b"\n \n", "is empty: expected a line of column names"),
     ],

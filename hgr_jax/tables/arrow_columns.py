@@ -20,7 +20,7 @@ from numpy.typing import NDArray
 
 from hgr_jax._checks import check_indexes
 from hgr_jax._optional import require
-from hgr_jax.tables.date_texts import ISO_DATE, as_digits, as_month, as_unmarked
+from hgr_jax.tables.date_texts import ISO_DATE, UNMARKED_ORDERS, as_date
 from hgr_jax.tables.faults import TableError, printable
 from hgr_jax.tables.meanings import (
     MISSING,
@@ -429,8 +429,8 @@ def _alike_tallies(texts: Any, alike: Any) -> list[Tally]:
 def _may_be_date(text: str) -> bool:
     if not text.isdecimal():
         return False
-    unmarked = (as_unmarked(text, order) for order in ("mdy", "dmy", "digits"))
-    return any(moment is not None for moment in (as_digits(text), as_month(text), *unmarked))
+    orders = ("digits", "month", *(f"unmarked {order}" for order in UNMARKED_ORDERS))
+    return any(as_date(text, order) is not None for order in orders)
 
 
 def parse_as(present: Any, meaning: Meaning) -> NDArray[Any]:

@@ -688,7 +688,7 @@ def as_columns(
 
     Booleans are numbers (their two levels span the same functions), dates are days since the first
     of the column, categorical types are categories, and `parse_column` parses text.  Infinite
-    values count as missing.  `pooled_levels` pools rare levels into one, or leaves the column out.
+    values count as missing.  `pool_rare_levels` pools rare levels, or leaves the column out.
 
     Args:
       table: an array ``(n, p)``, a mapping from names to columns ``(n,)``, a `Frame`, or a data

@@ -36,16 +36,11 @@ MIN_VALUED = 0.6
 LONG_TEXT = 40
 
 MIN_SUMMED = 4
-"""Number of numbers whose sum or mean tells a row of totals."""
-
+"""Number of numbers whose sum tells a row of totals."""
 
 _TOTAL = re.compile(
     r"(?:grand |sub|over|over-)?-?\s?(?:totals?|totaux|totale|totalen|sums?|summe|gesamt|insgesamt"
     r"|somme|suma|somma)\b[ :.]*(?:\([^)]*\))?",
-    re.IGNORECASE,
-)
-_MEAN = re.compile(
-    r"(?:averages?|avg|means?|mittelwert|durchschnitt|moyenne|promedio)\b[ :.]*(?:\([^)]*\))?",
     re.IGNORECASE,
 )
 _FOOTNOTE = re.compile(
@@ -150,9 +145,8 @@ def find_layout(
     first = begin + count
     if totals and first < len(rows) - 3 and _is_total(rows[first:], 0):
         label = next(filter(None, rows[first]))[:40]
-        notes.append(
-            (f"line {LINE}, {label!r}, is left out as a row of totals (--footer 0)", first)
-        )
+        said = f"line {LINE}, {label!r}, is left out as a row of totals (--footer 0)"
+        notes.append((said, first))
         first += 1
     return TableLayout(names, begin + place, first, notes)
 
@@ -248,45 +242,41 @@ def _is_absent(text: str) -> bool:
 
 
 def _may_number_columns(values: Sequence[str], rows: Sequence[Row], begin: int) -> bool:
-    """Tell whether the values of a line number the columns: years, wavelengths, dates, 0, 1, 2.
+    """Tell whether values of a line are names: years, wavelengths, dates, or 0, 1, 2.
 
-    They ascend or descend, and lines below do not do so, nor hold years.
+    Years lie above other numbers; others rise, and numbers below them do not.
     """
     row = rows[begin]
     columns = [column for column, cell in enumerate(row) if cell in values]
-    keys = [_key(row[column]) for column in columns]
-    has_words = any(cell and not is_value(cell) for cell in row)
-    steps = {after - before for before, after in itertools.pairwise(keys)}
-    if not has_words:
-        counted = steps == {1} and keys[0] in (0, 1)
+    keys = _keys(row, columns)
+    if not any(cell and not is_value(cell) for cell in row):
+        first = keys[0] == 0
+        counted = keys == [float(number) for number in range(1 - first, len(keys) + 1 - first)]
         return counted and (len(keys) > 2 or not row[0])
     below = [other for other in rows[begin + 1 :] if len(other) == len(row)][:BODY_ROWS]
-    years = all(map(_is_year, values))
     texts = [other[column] for other in below for column in columns if other[column]]
-    same = sum(map(_is_year, texts))
-    if years and same <= len(texts) / 2 and (_in_order(keys) or len({*keys}) < len(keys)):
+    if all(map(_is_year, values)) and sum(map(_is_year, texts)) <= len(texts) / 2:
         return True
-    others = sum(_in_order([_key(other[column]) for column in columns]) for other in below)
-    return len(keys) > 2 and _in_order(keys) and others < len(below) / 2
+    others = sum(_rise(_keys(other, columns)) for other in below)
+    return len(keys) > 2 and _rise(keys) and others < len(below) / 2
 
 
 def _is_year(text: str) -> bool:
     return len(text) == 4 and text.isdecimal() and 1500 <= int(text) <= 2200
 
 
-def _key(text: str) -> float:
-    """Return a value as a number, NaN for any other text."""
-    if is_number(text):
-        return float(text)
-    moments = (kind.read(text) for kind in KINDS if kind.word == "dates" and not kind.asked)
-    moment = next((moment for moment in moments if moment), None)
-    return moment.timestamp() if moment else float("nan")
+def _keys(row: Row, columns: Sequence[int]) -> list[float]:
+    """Return cells as numbers, dates as seconds, NaN for other texts."""
+    keys = []
+    for text in (row[column] for column in columns):
+        dates = (kind.read(text) for kind in KINDS if kind.word == "dates" and not kind.asked)
+        moment = None if is_number(text) else next(filter(None, dates), None)
+        keys.append(float(text) if is_number(text) else moment.timestamp() if moment else np.nan)
+    return keys
 
 
-def _in_order(keys: Sequence[float]) -> bool:
-    """Tell whether numbers ascend, or descend."""
-    steps = [after - before for before, after in itertools.pairwise(keys)]
-    return all(step > 0 for step in steps) or all(step < 0 for step in steps)
+def _rise(keys: Sequence[float]) -> bool:
+    return all(before < after for before, after in itertools.pairwise(keys))
 
 
 def _repeat(
@@ -365,7 +355,7 @@ def find_footer(rows: Sequence[Row], width: int, complete: bool) -> tuple[int, s
         said.append(f"{plural} of notes at the end left out ({notes[0]!r})")
     if totals:
         said.append(f"at the end, {totals[0]!r} is left out as a row of totals (--footer 0)")
-    if not complete and _TOTAL.fullmatch(label):
+    if not complete and _is_called_total(label):
         lines = len(rows) - end + 1
         return len(rows) - end, f"the last row, {label!r}, may hold totals (--footer {lines})"
     return len(rows) - end if said else 0, "; ".join(said)
@@ -381,7 +371,7 @@ def _is_note(row: Row, width: int) -> bool:
 
 
 def _is_total(rows: Sequence[Row], place: int) -> bool:
-    """Tell whether a row holds the sums of its columns, or is called a mean and holds means.
+    """Tell whether all numbers of a row are the sums of their columns.
 
     A single sum may be so by chance, unless the row is called a total, or has no name.
     """
@@ -389,40 +379,27 @@ def _is_total(rows: Sequence[Row], place: int) -> bool:
     first = row[0] if row else ""
     if is_value(first):
         return False
+    columns = [column for column, cell in enumerate(row) if is_value(cell)]
+    for column in columns:
+        texts = [
+            other[column] for p, other in enumerate(rows) if p != place and len(other) > column
+        ]
+        if not any(_is_sum(row[column], texts, point) for point in ".,"):
+            return False
     label = next(filter(None, row), "")
-    if _MEAN.fullmatch(label) and _compared(rows, place, _is_mean):
-        return True
-    sums = _compared(rows, place, _is_sum)
-    return sums > 1 or (sums == 1 and (not first or bool(_TOTAL.fullmatch(label))))
+    return len(columns) > 1 or (len(columns) == 1 and (not first or _is_called_total(label)))
 
 
-def _is_mean(total: float, numbers: Sequence[float]) -> bool:
-    return abs(float(np.mean(numbers)) - total) <= 0.01 * max(abs(total), float(np.std(numbers)))
+def _is_called_total(label: str) -> bool:
+    return _TOTAL.fullmatch(label) is not None
 
 
-def _is_sum(total: float, numbers: Sequence[float]) -> bool:
-    return total != 0 and abs(sum(numbers) - total) <= 1e-3 * abs(total)
-
-
-def _compared(
-    rows: Sequence[Row], place: int, holds: Callable[[float, Sequence[float]], bool]
-) -> int:
-    """Return how many numbers of a row are what they should be of their columns, 0 if not all."""
-    count = 0
-    for column, cell in enumerate(rows[place]):
-        if not is_value(cell):
-            continue
-        texts = [row[column] for p, row in enumerate(rows) if p != place and len(row) > column]
-        if not any(_agrees(cell, texts, point, holds) for point in ".,"):
-            return 0
-        count += 1
-    return count
-
-
-def _agrees(
-    cell: str, texts: Sequence[str], point: str, holds: Callable[[float, Sequence[float]], bool]
-) -> bool:
-    """Tell whether a number, with a decimal point, is what it should be of those of its column."""
+def _is_sum(cell: str, texts: Sequence[str], point: str) -> bool:
+    """Tell whether a number, with a decimal point, is the sum of those of its column."""
     total = as_number(cell, point)
     numbers = [number for text in texts if (number := as_number(text, point)) is not None]
-    return total is not None and len(numbers) >= MIN_SUMMED and holds(total, numbers)
+    return (
+        bool(total)
+        and len(numbers) >= MIN_SUMMED
+        and abs(sum(numbers) - total) <= 1e-3 * abs(total)
+    )

@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 
 from hgr_jax._texts import counted
 from hgr_jax.tables import date_texts
-from hgr_jax.tables.date_texts import DATE_ORDERS
+from hgr_jax.tables.date_texts import DATE_ORDERS, UNMARKED_ORDERS
 from hgr_jax.tables.number_texts import (
     FRACTION,
     MAX_EXACT_DIGITS,
@@ -132,7 +132,8 @@ class Kind:
         return f"{text[:40]!r} is read as {moment}{self.how}"
 
 
-def _date_kind(read: Callable[[str], Any], order: str, asked: str = "") -> Kind:
+def _date_kind(order: str, asked: str = "") -> Kind:
+    read = functools.partial(date_texts.as_date, order=f"unmarked {order}" if asked else order)
     return Kind("dates", read, DATE_ORDERS[order], order=order, asked=asked)
 
 
@@ -140,23 +141,11 @@ KINDS = (
     Kind("numbers", parse_number, point="."),
     Kind("numbers", functools.partial(parse_number, point=","), " (a decimal comma)", point=","),
     Kind("true or false", lambda text: {"true": True, "false": False}.get(text.lower())),
-    _date_kind(date_texts.as_iso, "iso"),
-    _date_kind(date_texts.as_zoned, "zone"),
-    *(
-        _date_kind(functools.partial(date_texts.as_parts, order=order), order)
-        for order in ("ymd", "mdy", "dmy")
-    ),
-    _date_kind(date_texts.as_named, "name"),
-    _date_kind(date_texts.as_digits, "digits"),
-    _date_kind(date_texts.as_month, "month"),
-    _date_kind(date_texts.as_quarter, "quarter"),
+    *map(_date_kind, DATE_ORDERS),
     Kind("times", date_texts.as_hours, " (hours since midnight)"),
     Kind("durations", date_texts.as_seconds, " (seconds)"),
     Kind("fractions", as_fraction, " (a fraction)", asked="number"),
-    *(
-        _date_kind(functools.partial(date_texts.as_unmarked, order=order), order, "date")
-        for order in ("mdy", "dmy", "digits")
-    ),
+    *(_date_kind(order, "date") for order in UNMARKED_ORDERS),
 )
 """All kinds, the preferred first."""
 
@@ -484,8 +473,8 @@ class _Column:
         """Return the order in which all texts are dates without marks, None if they are none."""
         if len(self.digits) < min(SEVERAL, len(self.texts.present)) or len(self.some) < SEVERAL:
             return None
-        for order in ("mdy", "dmy", "digits"):
-            if all(date_texts.as_unmarked(tally.text, order) for tally in self.digits):
+        for order in UNMARKED_ORDERS:
+            if all(date_texts.as_date(t.text, f"unmarked {order}") for t in self.digits):
                 return order
         return None
 
