@@ -139,7 +139,7 @@ def test_a_published_file_by_every_command(folder: Path, run: Run) -> None:
     said = run("scan", "t.csv", "--permutations", "9")
     assert "6 pairs of 4 columns, 80 rows" in said
     for note in (
-        "1 line of titles skipped ('Rents of the city'); names in line 3; line 4 holds units",
+        "1 line of titles skipped ('Rents of the city'); names in line 3; line 4 holds no values",
         "left out as a row of totals",
         "'1990Q1' is read as 1990-01-01",
         "lift: every value is 'Yes' or missing: missing is a level",

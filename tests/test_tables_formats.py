@@ -68,7 +68,6 @@ FEATURES = {
         ("t.zip", zipped({"u.zip": zipped({"t.csv": TEXT.encode()})})),
         ("t.txt", TEXT.encode("utf-16")),
         ("t.txt", b"\xfe\xff" + TEXT.encode("utf-16-be")),
-        ("t.txt", TEXT.encode("utf-16-le")),
         ("t.txt", TEXT.encode("utf-32")),
         ("t.csv", TEXT.encode("utf-8-sig")),
         ("t.csv", b"\n \r\n" + TEXT.encode()),
@@ -94,16 +93,6 @@ def test_texts_packed_and_encoded(tmp_path: Path, name: str, content: bytes) -> 
     frame = read_table(write(tmp_path, content, name))
     is_the_table(frame)
     assert frame.notes == {}
-
-
-@pytest.mark.parametrize("encoding", ["utf-16-le", "utf-16-be"])
-@pytest.mark.parametrize("words", ["зал мал, лил ливень", "جاء جمال جدا", "粗糙的北京市民喜欢米饭"])
-def test_utf_16_of_other_scripts_without_its_mark(
-    tmp_path: Path, words: str, encoding: str
-) -> None:
-    text = "x;y\r\n" + f"{words};5\r\n" * 40
-    frame = read_table(write(tmp_path, text.encode(encoding)))
-    assert set(frame.column("x")) == {words}
 
 
 @pytest.mark.parametrize("name", ["t.parquet", "t.feather", "t.arrow", "t"])

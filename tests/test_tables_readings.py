@@ -151,11 +151,7 @@ def test_a_row_that_is_too_long_names_an_option(tmp_path: Path) -> None:
         read(tmp_path, "x,y", "1,2", "1,2,,5", "2,3")
 
 
-def test_scaled_numbers_and_seasons_are_text(tmp_path: Path) -> None:
-    """4.5K beside 300 is no 4.5, and a season is no fraction."""
+def test_scaled_numbers_are_text(tmp_path: Path) -> None:
+    """4.5K beside 300 is no 4.5."""
     scaled = [f"{('4.5K', '300', '1.2M')[i % 3]},{i}" for i in range(ROWS)]
     assert read(tmp_path, "k,x", *scaled).is_text("k")
-    seasons = [f"{1990 + i % 5}/{91 + i % 5},{i}" for i in range(ROWS)]
-    frame = read(tmp_path, "s,x", *seasons)
-    assert frame.is_text("s")
-    assert "s" not in frame.notes

@@ -102,7 +102,7 @@ def test_a_table_that_does_not_begin_in_the_first_cell() -> None:
     rows = [blank, ["  ", None, "x", "y"], blank, [None, None, 1, "a"], [None, None, 2, "b"], blank]
     found, note = sheet_rows(saved(Data=rows)[1], "t.xlsx", Reading())
     assert found == [["x", "y"], [None, None], [1, "a"], [2, "b"]]
-    assert note == "the table begins in cell C2"
+    assert note == "the table begins in row 2"
 
 
 def test_merged_cells() -> None:

@@ -80,21 +80,21 @@ _MONTH_NUMBERS = {"sept": 9} | {
 }
 
 
-def as_date(text: str, order: str) -> datetime.datetime | None:
+def read_date(text: str, order: str) -> datetime.datetime | None:
     """Parse a date in one of the `DATE_ORDERS`; None for any other text.
 
     With a time zone it is in UTC.  A year of two digits is the last that is not in the future.
 
     Example:
-      >>> from hgr_jax.tables.date_texts import as_date
+      >>> from hgr_jax.tables.date_texts import read_date
       >>> for text in ("5 Jan 2024", "January 5, 2024", "05-JAN-24 13:45", "Fri, 5 January 2024"):
-      ...     print(as_date(text, "name"))
+      ...     print(read_date(text, "name"))
       2024-01-05 00:00:00
       2024-01-05 00:00:00
       2024-01-05 13:45:00
       2024-01-05 00:00:00
       >>> for text in ("2019-04", "04/2019", "2019M04", "201904", "Apr 2019", "Apr-19"):
-      ...     assert as_date(text, "month").isoformat() == "2019-04-01T00:00:00"
+      ...     assert read_date(text, "month").isoformat() == "2019-04-01T00:00:00"
     """
     if order == "iso":
         return _parse_iso(text) if _ISO.fullmatch(text) else None

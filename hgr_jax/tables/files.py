@@ -6,7 +6,6 @@ The notes of the `Frame` say how columns were read.
 from __future__ import annotations
 
 import dataclasses
-import datetime
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -16,18 +15,9 @@ from numpy.typing import NDArray
 
 from hgr_jax._optional import require
 from hgr_jax._texts import near_matches
+from hgr_jax.tables.arrays import as_frame, as_numbers_in_days, from_frame, parse_column
 from hgr_jax.tables.arrow_columns import arrow, parquet_categories, read_texts, with_categories
-from hgr_jax.tables.columns import (
-    Frame,
-    Parsing,
-    add_note,
-    as_frame,
-    as_numbers_in_days,
-    from_frame,
-    holds_texts,
-    name_columns,
-    parse_column,
-)
+from hgr_jax.tables.columns import Frame, add_note, name_columns
 from hgr_jax.tables.databases import read_duckdb, read_sqlite
 from hgr_jax.tables.faults import TableError, unreadable
 from hgr_jax.tables.json_files import read_json
@@ -39,9 +29,6 @@ from hgr_jax.tables.reading import Reading
 from hgr_jax.tables.statistics_files import STATISTICS_FORMATS, read_statistics_file
 from hgr_jax.tables.text_files import TextFile, open_text
 from hgr_jax.tables.workbooks import read_sheet
-
-DAY_ZERO, SERIAL_DAYS = datetime.datetime(1899, 12, 30), range(10_000, 60_000)
-"""The day 0 of spreadsheets, and numbers of days, of 1927 to 2064, that are dates among dates."""
 
 
 def read_arrow(body: bytes, kind: str, shown: str) -> Any:
@@ -147,9 +134,8 @@ def _read_arrow_file(contents: Contents, kind: str, reading: Reading) -> Frame:
     if not table.num_rows or not table.num_columns:
         raise TableError(f"{shown} has {table.num_rows} rows and {table.num_columns} columns")
     frame, names = as_frame(table)
-    parsed = _parse_typed_columns(
-        shown, names, lambda i: from_frame(frame, i), reading, "in row {}".format
-    )
+    columns = [from_frame(frame, place) for place in range(len(names))]
+    parsed = _parse_columns(shown, names, columns, reading, "in row {}".format, typed=True)
     return _with_notes(parsed, [(shown, note)])
 
 
@@ -160,7 +146,7 @@ def _read_objects(contents: Contents, kind: str, reading: Reading) -> Frame:
     elif kind == "SQLite":
         with contents.on_disk() as path:
             names, values, note = read_sqlite(path, contents.shown, reading.table)
-        columns = [_sqlite_column(column) for column in values]
+        columns = list(map(_without_binary, values))
         notes = [(contents.shown, note)]
     else:
         names, columns, notes = read_json(contents, kind, reading)
@@ -171,56 +157,14 @@ def _read_objects(contents: Contents, kind: str, reading: Reading) -> Frame:
         return f"in record {row + 1}"
 
     # Programs write numbers in quotes, which pandas reads as numbers too; SQLite imports texts.
-    frame = _parse_typed_columns(
-        contents.shown, names, columns.__getitem__, reading, where, numbers_in_text=True
-    )
+    frame = _parse_columns(contents.shown, names, columns, reading, where, typed=False)
     return _with_notes(frame, notes)
 
 
-def _sqlite_column(values: Sequence[Any]) -> Any:
+def _without_binary(values: Sequence[Any]) -> Any:
     if bytes in set(map(type, values)):
         return Unusable("binary data (BLOB), neither numbers nor text")
     return object_array(values)
-
-
-def _parse_typed_columns(
-    shown: str,
-    old_names: Sequence[Any],
-    column: Callable[[int], Any],
-    reading: Reading,
-    where: Callable[[int], str],
-    *,
-    numbers_in_text: bool = False,
-) -> Frame:
-    """Parse the columns of a file whose values have types."""
-    names, notes = name_columns(old_names)
-    columns, skipped, kinds = {}, {}, {}
-    places = {name: place for place, name in enumerate(names)}
-    for name in reading.chosen(shown, names):
-        if reading.types.get(name) == "id":
-            skipped[name] = IDENTIFIERS
-            continue
-        parsing = Parsing(
-            reading.hints(name),
-            reading.missing(name),
-            where,
-            numbers_in_text,
-        )
-        values, note, kinds[name] = parse_column(column(places[name]), parsing)
-        if isinstance(values, Unusable):
-            skipped[name] = values.reason
-            continue
-        if reading.types.get(name) in ("category", "text") and not isinstance(values, Category):
-            values = encode_numbers(as_numbers_in_days(values).astype(np.float64))
-        if isinstance(values, Category):
-            levels = ["" if level.lower() in reading.na_texts else level for level in values.levels]
-            values = object_array([*levels, ""])[values.codes]
-        columns[name] = values
-        if values.dtype.kind == "m":
-            note = "; ".join(filter(None, [note, "a duration in days"]))
-        if note:
-            add_note(notes, name, note)
-    return _as_frame((shown,), columns, kinds, notes, skipped, reading)
 
 
 def _read_sheet(contents: Contents, reading: Reading) -> Frame:
@@ -242,27 +186,48 @@ def _read_sheet(contents: Contents, reading: Reading) -> Frame:
     places = [place for place in range(layout.first, len(rows) - end) if any(texts[place])]
     if not places:
         raise TableError(f"{shown} has a header but no rows")
-    columns = [_dates_of([rows[place][column] for place in places]) for column in range(width)]
+    columns = [object_array([rows[place][column] for place in places]) for column in range(width)]
 
     def where(row: int) -> str:
         return f"in row {lines[places[row]]} of the sheet"
 
-    frame = _parse_typed_columns(shown, layout.names, columns.__getitem__, reading, where)
+    frame = _parse_columns(shown, layout.names, columns, reading, where, typed=True)
     remarks = [*sheet.notes, *layout.remarks(lines), *([note] if note else [])]
     return _with_notes(frame, [(shown, "; ".join(remarks))])
 
 
-def _dates_of(cells: list[Any]) -> NDArray[Any]:
-    """Return cells as an array; numbers among dates are days, as spreadsheets count them."""
-    is_serial = [isinstance(cell, int | float) and int(cell) in SERIAL_DAYS for cell in cells]
-    others = [cell for cell, serial in zip(cells, is_serial, strict=True) if not serial]
-    kinds = set(map(type, others)) - {type(None)}
-    if kinds == {datetime.datetime} and any(is_serial):
-        cells = [
-            DAY_ZERO + datetime.timedelta(days=cell) if serial else cell
-            for cell, serial in zip(cells, is_serial, strict=True)
-        ]
-    return object_array(cells)
+def _parse_columns(
+    shown: str,
+    old_names: Sequence[Any],
+    values: Sequence[Any],
+    reading: Reading,
+    where: Callable[[int], str],
+    *,
+    typed: bool,
+) -> Frame:
+    """Parse the columns of a file whose values have types, or texts that may be ``typed``."""
+    names, notes = name_columns(old_names)
+    columns, skipped, kinds = {}, {}, {}
+    given = dict(zip(names, values, strict=True))
+    for name in reading.chosen(shown, names):
+        kind = reading.types.get(name)
+        hints = dataclasses.replace(reading.hints(name, where), typed=typed)
+        column = Unusable(IDENTIFIERS) if kind == "id" else given[name]
+        found, note, kinds[name] = parse_column(column, hints)
+        if isinstance(found, Unusable):
+            skipped[name] = found.reason
+            continue
+        if kind in ("category", "text") and not isinstance(found, Category):
+            found = encode_numbers(as_numbers_in_days(found).astype(np.float64))
+        if isinstance(found, Category):
+            levels = ["" if level.lower() in reading.na_texts else level for level in found.levels]
+            found = object_array([*levels, ""])[found.codes]
+        elif found.dtype.kind == "m":
+            note = "; ".join(filter(None, [note, "a duration in days"]))
+        columns[name] = found
+        if note:
+            add_note(notes, name, note)
+    return _as_frame((shown,), columns, kinds, notes, skipped, reading)
 
 
 def _read_text(contents: Contents, reading: Reading) -> Frame:
@@ -312,16 +277,14 @@ def parse_texts(
     chosen = reading.chosen(shown, list(table))
     # The columns of a file decide together what a comma is, unless it is between the values.
     deciding = {name: table[name] for name in (chosen if comma else table)}
-    parsed, texts = read_texts(deciding, reading, where, chosen)
+    hints = {name: reading.hints(name, where) for name in deciding}
+    parsed, texts = read_texts(deciding, hints, chosen)
     of_columns = dict(notes[0])
-    for name, column in parsed.items():
-        if column.meaning.note:
-            add_note(of_columns, name, column.meaning.note)
-    for file, remarks in notes[1].items():
-        if remarks:
-            add_note(of_columns, file, "; ".join(remarks))
-    if note := missing_note(texts):
-        add_note(of_columns, shown, note)
+    said = [(name, column.meaning.note) for name, column in parsed.items()]
+    said += [(file, "; ".join(remarks)) for file, remarks in notes[1].items()]
+    for name, note in [*said, (shown, missing_note(texts))]:
+        if note:
+            add_note(of_columns, name, note)
     kinds = {name: column.meaning.kind.word for name, column in parsed.items()}
     values = {name: column.values for name, column in parsed.items() if not column.meaning.skip}
     skipped = {name: c.meaning.skip for name, c in parsed.items() if c.meaning.skip}
@@ -346,7 +309,7 @@ def _as_frame(
         raise TableError(f"{files[0]}: no column holds numbers or text; {name!r} holds {reason}")
     columns = {}
     for name, values in parsed.items():
-        if not holds_texts(values) and values.dtype.kind != "M":
+        if values.dtype != object and values.dtype.kind != "M":
             are_numbers = values.dtype.kind in "fiu" and kinds[name] in ("", "numbers")
             values = as_numbers_in_days(values).astype(np.float64)
             if are_numbers and reading.missing_numbers:

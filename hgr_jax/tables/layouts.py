@@ -14,6 +14,7 @@ from collections.abc import Callable, Sequence
 
 import numpy as np
 
+from hgr_jax._texts import counted
 from hgr_jax.tables.faults import TableError
 from hgr_jax.tables.meanings import KINDS, is_gap_sign, is_missing
 from hgr_jax.tables.number_texts import FRACTION, as_number, is_number, parse_number
@@ -49,7 +50,6 @@ _FOOTNOTE = re.compile(
     r"stand|as of|https?:)\b.*|[*\u2020\u00a9#].*|[-_=]{3,}.*|[0-9]+ rows.*",
     re.IGNORECASE | re.DOTALL,
 )
-_UNIT_ROW = re.compile(r"[(\[].{0,30}[)\]]|\S{1,12}(?: \S{1,12})?")
 
 
 @dataclasses.dataclass(frozen=True)
@@ -112,10 +112,8 @@ def find_layout(
     notes: list[tuple[str, int]] = []
     titles = [place for place in range(begin) if any(rows[place])]
     if titles and not fixed:
-        count = len(titles)
         title = next(filter(None, rows[titles[0]]))[:40]
-        lines = f"{count} line{'s' if count > 1 else ''} of titles"
-        notes.append((f"{lines} skipped ({title!r})", begin))
+        notes.append((f"{counted(len(titles), 'line')} of titles skipped ({title!r})", begin))
     if names_row is False:
         return TableLayout([""] * width, None, begin, notes)
     valued = _valued_columns(rows, begin, width)
@@ -132,8 +130,7 @@ def find_layout(
         notes.append((f"names in line {LINE}", begin + place))
     for other in range(place + 1, count):
         listed = ", ".join(filter(None, rows[begin + other]))[:40]
-        what = "units" if _holds_units(rows[begin + other], valued) else "no values"
-        notes.append((f"line {LINE} holds {what} ({listed}): left out", begin + other))
+        notes.append((f"line {LINE} holds no values ({listed}): left out", begin + other))
     if any(names) and all(map(is_value, filter(None, names))) and not fixed:
         listed = ", ".join(filter(None, names))[:40]
         notes.append((f"line {LINE}, {listed}, is read as names (--no-header)", begin + place))
@@ -313,12 +310,6 @@ def _names_of(lines: Sequence[Row], width: int, *, fixed: bool) -> tuple[int, li
     return place, padded[place]
 
 
-def _holds_units(row: Row, valued: Sequence[bool]) -> bool:
-    """Tell whether a line under the names looks like units."""
-    cells = [cell for cell, is_valued in zip(row, valued, strict=False) if is_valued and cell]
-    return bool(cells) and all(_UNIT_ROW.fullmatch(cell) for cell in cells)
-
-
 def find_footer(rows: Sequence[Row], width: int, complete: bool) -> tuple[int, str]:
     """Return how many of the last rows are no data, and a note on them.
 
@@ -339,26 +330,25 @@ def find_footer(rows: Sequence[Row], width: int, complete: bool) -> tuple[int, s
         end = sparse  # words without what names the row
     elif width > 1:
         end = next((p for p in range(sparse, end) if _is_note(rows[p], width)), end)
-    while end > 1 and not any(rows[end - 1]):
-        end -= 1
+    end = _last_filled(rows[:end])
     notes = [next(filter(None, row))[:40] for row in rows[end:] if any(row)]
-    totals: list[str] = []
-    label = next(filter(None, rows[end - 1]), "") if end else ""
-    if complete and width > 1 and end > MIN_SUMMED and _is_total(rows[:end], end - 1):
-        totals.append(label[:40])
-        end -= 1
-        while end > 1 and not any(rows[end - 1]):
-            end -= 1
     said = []
     if notes:
-        plural = f"{len(notes)} lines" if len(notes) > 1 else "1 line"
-        said.append(f"{plural} of notes at the end left out ({notes[0]!r})")
-    if totals:
-        said.append(f"at the end, {totals[0]!r} is left out as a row of totals (--footer 0)")
+        said.append(f"{counted(len(notes), 'line')} of notes at the end left out ({notes[0]!r})")
+    label = next(filter(None, rows[end - 1]), "")[:40] if end else ""
     if not complete and _is_called_total(label):
         lines = len(rows) - end + 1
         return len(rows) - end, f"the last row, {label!r}, may hold totals (--footer {lines})"
+    if complete and width > 1 and end > MIN_SUMMED and _is_total(rows[:end], end - 1):
+        said.append(f"at the end, {label!r} is left out as a row of totals (--footer 0)")
+        end = _last_filled(rows[: end - 1])
     return len(rows) - end if said else 0, "; ".join(said)
+
+
+def _last_filled(rows: Sequence[Row]) -> int:
+    """Return the number of rows up to the last that is not blank, at least 1 of any."""
+    filled = (place for place in range(len(rows), 1, -1) if any(rows[place - 1]))
+    return next(filled, min(len(rows), 1))
 
 
 def _is_note(row: Row, width: int) -> bool:
@@ -396,10 +386,7 @@ def _is_called_total(label: str) -> bool:
 
 def _is_sum(cell: str, texts: Sequence[str], point: str) -> bool:
     """Tell whether a number, with a decimal point, is the sum of those of its column."""
-    total = as_number(cell, point)
+    total = as_number(cell, point) or 0.0
     numbers = [number for text in texts if (number := as_number(text, point)) is not None]
-    return (
-        bool(total)
-        and len(numbers) >= MIN_SUMMED
-        and abs(sum(numbers) - total) <= 1e-3 * abs(total)
-    )
+    enough = total != 0 and len(numbers) >= MIN_SUMMED
+    return enough and abs(sum(numbers) - total) <= 1e-3 * abs(total)

@@ -6,7 +6,7 @@ The only encoder of categories.
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from typing import Any
 
 import numpy as np
@@ -60,6 +60,11 @@ def object_array(values: Sequence[Any]) -> NDArray[Any]:
     return np.array([*values, None], dtype=object)[:-1]
 
 
+def positions_among(values: Iterable[Any], distinct: dict[Any, int]) -> NDArray[np.intp]:
+    """Return the positions of values among the ``distinct`` ones, to which new ones are added."""
+    return np.array([distinct.setdefault(value, len(distinct)) for value in values], np.intp)
+
+
 def encode_texts(
     texts: Sequence[Any] | NDArray[Any], missing: NDArray[np.bool_] | None = None
 ) -> Category:
@@ -71,7 +76,7 @@ def encode_texts(
     values = list(map(str, texts))
     levels = sorted(set(values))
     place = {level: i for i, level in enumerate(levels)}
-    return _category(levels, np.array([place[value] for value in values], np.intp), missing)
+    return _category(levels, positions_among(values, place), missing)
 
 
 def encode_numbers(array: NDArray[Any]) -> Category:

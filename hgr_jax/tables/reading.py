@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import codecs
 import dataclasses
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 
 from hgr_jax._checks import check_choice, check_count
 from hgr_jax.tables.faults import TYPES, TableError, check_names
@@ -104,22 +104,24 @@ class Reading:
             raise TableError(f"{shown} has no names in line {self.header}")
         return place
 
-    def hints(self, name: str) -> Hints:
-        """Return what is known of a column."""
+    def hints(self, name: str, where: Callable[[int], str]) -> Hints:
+        """Return what is known of a column; ``where`` words the place of a row."""
         kind = self.types.get(name)
-        if kind in ("dmy", "mdy"):
-            return Hints(self.point, kind, "date", name)
-        return Hints(self.point, type=kind, name=name)
+        order = kind if kind in ("dmy", "mdy") else None
+        usual = frozenset({""}) if kind == "category" else MISSING
+        return Hints(
+            self.point,
+            order,
+            "date" if order else kind,
+            name,
+            missing=usual | self.na_texts,
+            where=where,
+        )
 
     @property
     def na_texts(self) -> frozenset[str]:
         """`na` in lower case."""
         return frozenset(text.strip().lower() for text in self.na)
-
-    def missing(self, name: str = "") -> frozenset[str]:
-        """Return the texts of a column that mean a missing value, in lower case."""
-        usual = frozenset({""}) if self.types.get(name) == "category" else MISSING
-        return usual | self.na_texts
 
     @property
     def missing_numbers(self) -> list[float]:

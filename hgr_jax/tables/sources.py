@@ -139,11 +139,6 @@ def _explaining_part_errors(name: str) -> Iterator[None]:
         yield
     except FileNotFoundError:
         raise TableError(f"no such file: {name}") from None
-    except UnicodeDecodeError as error:
-        raise TableError(
-            f"{name} breaks off, or holds text that is not {error.encoding.upper()}: save the file"
-            " as UTF-8"
-        ) from None
     except (OSError, arrow().ArrowException) as error:
         raise TableError(f"{name} cannot be read: {reason_of(error)}") from None
 
@@ -197,38 +192,29 @@ def of_files(path: str | Path, reading: Reading) -> Source:
         files = sorted(map(Path, glob.glob(str(path), recursive=True)))
         if not files:
             raise TableError(f"no such file: {shown}")
-    for file in files:
-        if not file.name.lower().endswith((*STREAMED, ".txt")):
+    for ending in ((*DELIMITED, ".txt"), PARQUET, FEATHER, DUCKDB):
+        others = [file for file in files if not file.name.lower().endswith(ending)]
+        if not others:
+            break
+        if len(others) < len(files):
             raise TableError(
-                f"{printable(str(file))} is no part of a table in several files: expected Parquet,"
-                f" CSV, Feather or DuckDB, by its ending ({', '.join(STREAMED)})"
+                f"{shown} is one table in several files only if all are of one kind; one is"
+                f" {printable(str(others[0]))}"
             )
-    tables = [file for file in files if file.name.lower().endswith((*DELIMITED, ".txt"))]
-    for file in tables:
-        check_fits("CSV", printable(str(file)), reading)
-    if len(tables) == len(files):
-        return _text_source(shown, tables, reading)
+    else:
+        raise TableError(
+            f"{printable(str(files[0]))} is no part of a table in several files: expected Parquet,"
+            f" CSV, Feather or DuckDB, by its ending ({', '.join(STREAMED)})"
+        )
+    if ending[0] == DELIMITED[0]:
+        check_fits("CSV", printable(str(files[0])), reading)
+        return _text_source(shown, files, reading)
     _refuse_reading(shown, reading)
     parts = []
     for file in files:
         with _explaining_part_errors(printable(str(file))):
-            parts.append((_whole_part if file in tables else _typed_part)(file, reading))
+            parts.append(_typed_part(file, reading))
     return Source.of(shown, parts)
-
-
-def _whole_part(file: Path, reading: Reading) -> Part:
-    """Return a text file, which is read whole, as a part beside files whose columns have types."""
-    frame = read_table(file, reading)
-    columns = {
-        name: [text or None for text in column] if frame.is_text(name) else column
-        for name, column in frame.columns.items()
-    }
-    table = arrow().table(columns)
-
-    def read(kinds: Mapping[str, str], size: int) -> Iterator[Any]:
-        yield from table.select(list(kinds)).to_batches(size)
-
-    return Part(printable(str(file)), kinds_of(table.schema), table.num_rows, read)
 
 
 def _typed_part(file: Path, reading: Reading) -> Part:
@@ -380,11 +366,6 @@ def _fragment_part(fragment: Any, schema: Any, name: str) -> Part:
 
 
 def _lazy_frame_source(frame: Any) -> Source:
-    if not hasattr(frame, "collect_batches"):
-        raise TypeError(
-            "batches of a LazyFrame need polars 1.34 or newer: update it, or write the frame to"
-            " Parquet (sink_parquet) and pass that file."
-        )
     polars = require("polars")
     wide = polars.selectors.by_dtype(polars.Int128)  # which Arrow does not have
     frame = frame.with_columns(wide.cast(polars.Float64))

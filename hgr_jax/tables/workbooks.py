@@ -102,13 +102,8 @@ def _rows_of(workbook: Any, name: str) -> Sheet:
     rows = rows[filled[0] : filled[-1] + 1]
     columns = [any(cell is not None for cell in column) for column in zip(*rows, strict=True)]
     left, right = columns.index(True), len(columns) - columns[::-1].index(True)
-    line, column = sheet.start[0] + filled[0] + 1, sheet.start[1] + left
-    letters = ""
-    while column >= 0:
-        letters = chr(ord("A") + column % 26) + letters
-        column = column // 26 - 1
-    place = f"the table begins in cell {letters}{line}"
-    notes = () if (letters, line) == ("A", 1) else (place,)
+    line = sheet.start[0] + filled[0] + 1
+    notes = (f"the table begins in row {line}",) if line > 1 else ()
     return Sheet([row[left:right] for row in rows], line, notes)
 
 
