@@ -49,7 +49,6 @@ RECORDS = [
     {"day": "2024-01-05", "town": None},
 ]
 COLUMNS = {name: [record.get(name) for record in RECORDS] for name in RECORDS[0]}
-ROWS = [*zip(*COLUMNS.values(), strict=True)]
 FEATURES = {
     "type": "FeatureCollection",
     "features": [{"type": "Feature", "properties": record, "geometry": {}} for record in RECORDS],
@@ -77,9 +76,6 @@ FEATURES = {
         ("t.json.gz", gzip.compress(json.dumps(RECORDS).encode(), mtime=0)),
         ("t.json", json.dumps({"schema": {}, "data": RECORDS}).encode()),
         ("t", json.dumps({"meta": {"n": 3}, "records": RECORDS}, indent=1).encode()),
-        ("t.json", json.dumps([list(COLUMNS), *zip(*COLUMNS.values(), strict=True)]).encode()),
-        ("t", json.dumps({"rows": [["x", "day", "town"], *ROWS]}).encode()),
-        ("t.json", json.dumps({"columns": list(COLUMNS), "index": [0], "data": ROWS}).encode()),
         ("t.geojson", json.dumps(FEATURES).encode()),
         ("t.json", json.dumps(COLUMNS).encode()),
         ("t.json", pd.DataFrame(COLUMNS).to_json().encode()),
@@ -279,8 +275,6 @@ def test_latin_letters_of_windows(tmp_path: Path) -> None:
         ("t.json", b"[]", "holds no records"),
         ("t.json", b" ", "is empty: expected records"),
         ("t.jsonl", b"", "is empty: expected records"),
-        ("t.json", b'[["x", "y"], [1, 2], [1]]', "expected 2 values in each list.*; list 3 has 1"),
-        ("t.json", b'[["x"]]', "holds no records"),
         (
             "t.json",
             b'{"x": [1], "y": [1, 2]}',

@@ -54,12 +54,11 @@ def test_a_total_of_a_long_file_is_said(tmp_path: Path) -> None:
 def test_rows_that_begin_as_comments_do(tmp_path: Path, mark: str) -> None:
     rows = [f"{mark + ' of women' if i % 8 == 3 else f'name {i}'},{i},{i % 5}" for i in range(ROWS)]
     assert read(tmp_path, "indicator,a,b", *rows).rows == ROWS
-    frame = read(
-        tmp_path, f"{mark} made in May", "indicator,a,b", *rows[:3], f"{mark} a gap", *rows
-    )
-    assert frame.rows == ROWS + 3
-    assert "2 lines that begin with" in frame.notes[frame.source]
-    assert "--comment" in frame.notes[frame.source]
+    assert read(tmp_path, f"{mark} made in May", "indicator,a,b", *rows).rows == ROWS
+    frame = read(tmp_path, "indicator,a,b", rows[0], f"{mark} a gap", rows[1])
+    assert "1 row is shorter than the table, the first in line 3" in frame.notes[frame.source]
+    frame = read(tmp_path, "indicator,a,b", rows[0], f"{mark} a gap", rows[1], comment=mark)
+    assert frame.rows == 2
 
 
 def test_quoted_texts_with_spaces_between_spaces(tmp_path: Path) -> None:

@@ -40,12 +40,7 @@ MIN_VALUES = 0.4
 """Least share of values among the cells of columns that are apart by spaces."""
 
 _COMMENTS = ("#", "%", "//")
-
-_ERRORS = ("#N/A", "#NA", "#DIV/0!", "#REF!", "#VALUE!", "#NAME?", "#NUM!", "#NULL!", "#ERROR!")
-"""Missing values of spreadsheets, which begin no comment."""
-
-MAX_COMMENTS = 0.2
-"""Largest share of lines within a table that may be comments."""
+"""How lines above a table begin that are comments."""
 
 _WORDS = re.compile(r'"(?:[^"]|"")*"|\S+')
 
@@ -58,8 +53,7 @@ class Dialect:
       delimiter: the character between values, in the rewritten lines if they are rewritten.
       width: number of columns.
       layout: where the names and the rows are.
-      comment: how lines begin that are no rows; ``""`` for none.
-      delimiters: number of delimiters of a row, which is no comment though it begins as one.
+      comment: how lines begin that are no rows, among the rows too; ``""`` for none.
       separator: what separates values in lines that are rewritten, a space for runs of spaces.
       ends: ends of columns of fixed width; empty for none.
       lines_before: number of lines before the first row of data.
@@ -70,7 +64,6 @@ class Dialect:
     width: int = 0
     layout: TableLayout = TableLayout([], None, 0)  # noqa: RUF009 - is not changed
     comment: str = ""
-    delimiters: int = 0
     separator: str = ""
     ends: tuple[int, ...] = ()
     lines_before: int = 0
@@ -81,26 +74,20 @@ class Dialect:
         """Whether lines are rewritten before they are parsed."""
         return bool(self.separator or self.ends)
 
-    def are_comments(self, lines: Iterable[str]) -> Iterator[bool]:
-        """Yield whether each line is a comment, outside of quotes.
-
-        Within the table a row may begin as one ("% of women"): it has as many values as others.
-        """
-        is_head, is_open = True, False
-        for line in lines:
-            found = bool(self.comment) and not is_open and line.startswith(self.comment)
-            found = found and not line.upper().startswith(_ERRORS)
-            even = any(line.count(mark) == self.delimiters for mark in DELIMITERS)
-            if found and self.delimiters and even:
-                found = is_head and line[len(self.comment) :].startswith((" ", "\t", self.comment))
-            is_head = is_head and (found or not line.strip())
-            if not found:
-                is_open ^= bool(line.count('"') % 2)
-            yield found
-
     def rewritten(self, line: str) -> str:
         """Rewrite a line into one with tabs between values."""
         return "\t".join(split_line(line, self)) + "\n"
+
+
+def without_comments(lines: Iterable[str], comment: str) -> Iterator[str]:
+    """Yield lines, blank ones in place of comments, which begin with a mark outside of quotes."""
+    is_open = False
+    for line in lines:
+        if comment and not is_open and line.startswith(comment):
+            yield "\n"
+        else:
+            is_open ^= bool(line.count('"') % 2)
+            yield line
 
 
 def split_line(line: str, dialect: Dialect) -> list[str]:
@@ -154,11 +141,11 @@ def find_dialect(text: str, shown: str, reading: Reading) -> Dialect:
     lines = list(itertools.islice(io.StringIO(text, newline=""), HEAD_LINES))
     separator = re.match(r'"?sep=(.)"?\r?\n', lines[0]) if lines else None  # Excel's first line
     skip = max(reading.skip, int(bool(separator)))
-    spare = _comments_of(lines, skip, reading)
-    are_comments = list(spare.are_comments(lines))
-    used = [
-        "\n" if place < skip or are_comments[place] else line for place, line in enumerate(lines)
-    ]
+    comment = reading.comment or ""
+    used = list(without_comments(["\n"] * skip + lines[skip:], comment))
+    mark, comments = _comments_above(used)
+    for place in comments:
+        used[place] = "\n"
     if not any(line.strip() for line in used):
         raise TableError(f"{shown} is empty: expected a line of column names, then rows")
     delimiter = reading.delimiter or (separator and separator[1] != '"' and separator[1]) or None
@@ -181,55 +168,32 @@ def find_dialect(text: str, shown: str, reading: Reading) -> Dialect:
     if dialect.width == 1 and not delimiter and not any(map(is_value, rows[-1])):
         note = "no character between values was found: one column (--delimiter)"
         dialect = dataclasses.replace(dialect, notes=(*dialect.notes, note))
-    comment = spare.comment if any(are_comments) else ""
-    if layout.names_row is None and comment and reading.header:
-        first_line = ends[layout.first - 1] if layout.first else 0
-        comments = [place for place in range(first_line + 1) if are_comments[place]]
-        dialect, layout = _with_commented_names(dialect, layout, lines, comments, comment)
-    if comment and layout.names and layout.names[0].startswith(comment):
-        layout.names[0] = layout.names[0].lstrip(comment).strip()
-    said = f"{sum(are_comments)} lines that begin with {comment!r} are comments (--comment)"
+    notes = [*dialect.notes, *layout.remarks(ends)]
+    if comments:
+        notes.insert(0, f"{counted(len(comments), 'line')} of comments above the table left out")
+        if layout.names_row is None and reading.header:
+            names = lines[comments[-1]].lstrip(mark).lstrip(" ")
+            (names_of_comment,) = split_lines([names], dialect)[0] or [[]]
+            if len(names_of_comment) == dialect.width and not any(map(is_value, names_of_comment)):
+                layout = dataclasses.replace(layout, names=names_of_comment, names_row=0)
+                notes = [f"names in line {comments[-1] + 1}, a comment", *dialect.notes]
     return dataclasses.replace(
         dialect,
         layout=layout,
         comment=comment,
-        delimiters=spare.delimiters,
         lines_before=max(ends[layout.first - 1] if layout.first else 0, skip),
-        notes=(*([said] if comment else []), *dialect.notes, *layout.remarks(ends)),
+        notes=tuple(notes),
     )
 
 
-def _comments_of(lines: Sequence[str], skip: int, reading: Reading) -> Dialect:
-    """Return a dialect that knows how comments begin, and what a row has that begins so."""
-    if reading.comment:
-        return Dialect("", comment=reading.comment)
+def _comments_above(lines: Sequence[str]) -> tuple[str, list[int]]:
+    """Return how comments begin, and the places of those above the first line that is none."""
     for mark in _COMMENTS:
-        marked = [line.startswith(mark) for line in lines[skip:]]
-        inner = list(itertools.dropwhile(bool, marked))
-        if not any(marked) or not inner or sum(inner) > MAX_COMMENTS * len(inner):
-            continue
-        counts = collections.Counter(
-            max(map(line.count, DELIMITERS))
-            for line in lines[skip:]
-            if line.strip() and not line.startswith(mark)
-        )
-        delimiters = counts.most_common(1)[0][0] if counts else 0
-        return Dialect("", comment=mark, delimiters=delimiters)
-    return Dialect("")
-
-
-def _with_commented_names(
-    dialect: Dialect, layout: TableLayout, lines: Sequence[str], above: Sequence[int], comment: str
-) -> tuple[Dialect, TableLayout]:
-    """Take names from the last comment before the rows, where there is no other line of them."""
-    for place in reversed(above):
-        line = lines[place].lstrip(comment).lstrip(" ")
-        names = next(iter(split_lines([line], dialect)[0]), [])
-        if len(names) == dialect.width and not any(map(is_value, names)):
-            found = dataclasses.replace(layout, names=names, names_row=layout.first, notes=[])
-            note = f"names in line {place + 1}, a comment"
-            return dataclasses.replace(dialect, notes=(*dialect.notes, note)), found
-    return dialect, layout
+        above = itertools.takewhile(lambda line: line.startswith((mark, "\n", "\r")), lines)  # noqa: B023
+        places = [place for place, line in enumerate(above) if line.startswith(mark)]
+        if places:
+            return mark, places
+    return "", []
 
 
 def _separated(lines: Sequence[str], delimiter: str | None, point: str | None) -> Dialect:

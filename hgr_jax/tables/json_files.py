@@ -1,4 +1,4 @@
-"""Read JSON: records, records under a key, a record a line, columns by name, lists of values."""
+"""Read JSON: records, records under a key, a record a line, columns by name."""
 
 from __future__ import annotations
 
@@ -71,9 +71,7 @@ def _find_table(content: Any, shown: str, reading: Reading) -> tuple[Any, str]:
     if isinstance(content, Mapping):
         if _is_list_of(content.get("features"), Mapping):  # GeoJSON
             return [feature.get("properties") or {} for feature in content["features"]], ""
-        if _is_list_of(content.get("data"), list) and isinstance(content.get("columns"), list):
-            return [content["columns"], *content["data"]], ""  # as pandas splits them
-        tables = [key for key, value in content.items() if _is_table(value)]
+        tables = [key for key, value in content.items() if _is_list_of(value, Mapping)]
     if reading.table is None:
         if not tables:
             return content, ""
@@ -81,12 +79,6 @@ def _find_table(content: Any, shown: str, reading: Reading) -> tuple[Any, str]:
             return content["data"], ""
     table, note = choose_table(tables, shown, reading.table)
     return content[table], note
-
-
-def _is_table(value: Any) -> bool:
-    """Return whether a value is a list of records, or a list of names and lists of values."""
-    lists = _is_list_of(value, list) and _is_list_of(value[0], str)
-    return lists or _is_list_of(value, Mapping)
 
 
 def _is_list_of(value: Any, kind: Any) -> bool:
@@ -107,14 +99,6 @@ def _columns_of(content: Any, shown: str) -> tuple[list[str], list[list[Any]]]:
             raise TableError(f"{shown} has columns of different lengths")
         else:
             return list(content), columns
-    if _is_list_of(content, list) and _is_list_of(content[0], str):
-        names, *lists = content
-        if odd := next((p for p, row in enumerate(lists, 2) if len(row) != len(names)), 0):
-            raise TableError(
-                f"{shown}: expected {len(names)} values in each list, one for each name; list"
-                f" {odd} has {len(content[odd - 1])}"
-            )
-        return names, [[row[place] for row in lists] for place in range(len(names))]
     if isinstance(content, list) and all(isinstance(record, Mapping) for record in content):
         names = list(dict.fromkeys(name for record in content for name in record))
         return names, [[record.get(name) for record in content] for name in names]

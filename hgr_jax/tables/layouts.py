@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import dataclasses
 import functools
-import itertools
 import re
 from collections.abc import Callable, Sequence
 
@@ -239,41 +238,21 @@ def _is_absent(text: str) -> bool:
 
 
 def _may_number_columns(values: Sequence[str], rows: Sequence[Row], begin: int) -> bool:
-    """Tell whether values of a line are names: years, wavelengths, dates, or 0, 1, 2.
-
-    Years lie above other numbers; others rise, and numbers below them do not.
-    """
+    """Tell whether values of a line are names: years or dates above other values, or 0, 1, 2."""
     row = rows[begin]
-    columns = [column for column, cell in enumerate(row) if cell in values]
-    keys = _keys(row, columns)
     if not any(cell and not is_value(cell) for cell in row):
-        first = keys[0] == 0
-        counted = keys == [float(number) for number in range(1 - first, len(keys) + 1 - first)]
-        return counted and (len(keys) > 2 or not row[0])
+        counted_from = [list(map(str, range(first, first + len(values)))) for first in (0, 1)]
+        return values in counted_from and (len(values) > 2 or not row[0])
+    columns = [column for column, cell in enumerate(row) if cell in values]
     below = [other for other in rows[begin + 1 :] if len(other) == len(row)][:BODY_ROWS]
     texts = [other[column] for other in below for column in columns if other[column]]
-    if all(map(_is_year, values)) and sum(map(_is_year, texts)) <= len(texts) / 2:
-        return True
-    others = sum(_rise(_keys(other, columns)) for other in below)
-    return len(keys) > 2 and _rise(keys) and others < len(below) / 2
+    return all(map(_is_time, values)) and sum(map(_is_time, texts)) <= len(texts) / 2
 
 
-def _is_year(text: str) -> bool:
-    return len(text) == 4 and text.isdecimal() and 1500 <= int(text) <= 2200
-
-
-def _keys(row: Row, columns: Sequence[int]) -> list[float]:
-    """Return cells as numbers, dates as seconds, NaN for other texts."""
-    keys = []
-    for text in (row[column] for column in columns):
-        dates = (kind.read(text) for kind in KINDS if kind.word == "dates" and not kind.asked)
-        moment = None if is_number(text) else next(filter(None, dates), None)
-        keys.append(float(text) if is_number(text) else moment.timestamp() if moment else np.nan)
-    return keys
-
-
-def _rise(keys: Sequence[float]) -> bool:
-    return all(before < after for before, after in itertools.pairwise(keys))
+def _is_time(text: str) -> bool:
+    """Tell whether a text may be a year or a date."""
+    is_year = len(text) == 4 and text.isdecimal() and 1500 <= int(text) <= 2200
+    return is_year or (not is_number(text) and _is_moment(text))
 
 
 def _repeat(

@@ -24,7 +24,14 @@ from typing import Any
 from hgr_jax._optional import require
 from hgr_jax._texts import counted
 from hgr_jax.tables.arrow_columns import arrow
-from hgr_jax.tables.dialects import DELIMITERS, Dialect, any_length, find_dialect, split_lines
+from hgr_jax.tables.dialects import (
+    DELIMITERS,
+    Dialect,
+    any_length,
+    find_dialect,
+    split_lines,
+    without_comments,
+)
 from hgr_jax.tables.faults import READABLE, TableError, unreadable
 from hgr_jax.tables.layouts import find_footer
 from hgr_jax.tables.reading import Reading
@@ -302,15 +309,11 @@ def _prepared(path: Path, shown: str, reading: Reading, folder: Folder) -> TextF
 
 def _lines_of_rows(file: Iterable[str], dialect: Dialect, last: int) -> Iterator[str]:
     """Yield the lines of a file that are rows, blank ones for comments."""
-    kept, tested = itertools.tee(file)
     waiting: collections.deque[str] = collections.deque()
-    for place, (line, is_comment) in enumerate(
-        zip(kept, dialect.are_comments(tested), strict=True)
-    ):
+    for place, line in enumerate(without_comments(file, dialect.comment)):
         if place < dialect.lines_before:
             continue
-        line = line.removeprefix("\ufeff") if place == 0 else line
-        waiting.append("\n" if is_comment else line)
+        waiting.append(line.removeprefix("\ufeff") if place == 0 else line)
         if len(waiting) > last:
             line = waiting.popleft()
             yield dialect.rewritten(line) if dialect.is_rewritten else line
@@ -321,11 +324,8 @@ def _footer(text: str, dialect: Dialect, *, is_head: bool) -> tuple[int, str]:
 
     ``text`` is the whole file, or the end of it.
     """
-    lines = [*io.StringIO(text, newline="")]
-    first = dialect.lines_before if is_head else 1
-    are_comments = [*dialect.are_comments(lines)][first:]
-    lines = lines[first:]
-    lines = ["\n" if comment else line for line, comment in zip(lines, are_comments, strict=True)]
+    lines = list(without_comments(io.StringIO(text, newline=""), dialect.comment))
+    lines = lines[dialect.lines_before if is_head else 1 :]
     if "".join(lines).count('"') % 2:
         return 0, ""
     rows, places = split_lines(lines, dialect)
