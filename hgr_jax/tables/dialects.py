@@ -10,10 +10,11 @@ import collections
 import contextlib
 import csv
 import dataclasses
+import functools
 import io
 import itertools
 import re
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 
 from hgr_jax._texts import counted
 from hgr_jax.tables.faults import TableError
@@ -22,7 +23,7 @@ from hgr_jax.tables.meanings import NEARLY_ALL, is_gap_sign, is_missing
 from hgr_jax.tables.number_texts import is_number
 from hgr_jax.tables.reading import Reading
 
-DELIMITERS, COLONS, WIDE = ",;\t|", "::", "  "
+DELIMITERS, COLONS = ",;\t|", "::"
 
 RARE_DELIMITERS = "^~\x01\x1f"
 """Delimiters that are tried too, though a cell may hold them."""
@@ -42,7 +43,7 @@ MIN_VALUES = 0.4
 _COMMENTS = ("#", "%", "//")
 """How lines above a table begin that are comments."""
 
-_WORDS = re.compile(r'"(?:[^"]|"")*"|\S+')
+_GAPS, _WORDS = re.compile(r"\s{2,}|\t+"), re.compile(r'"(?:[^"]|"")*"|\S+')
 
 
 @dataclasses.dataclass(frozen=True)
@@ -54,8 +55,7 @@ class Dialect:
       width: number of columns.
       layout: where the names and the rows are.
       comment: how lines begin that are no rows, among the rows too; ``""`` for none.
-      separator: what separates values in lines that are rewritten, a space for runs of spaces.
-      ends: ends of columns of fixed width; empty for none.
+      split: splits a line that is rewritten, for no single character separates its values.
       lines_before: number of lines before the first row of data.
       notes: what was found out and may be wrong, one sentence each.
     """
@@ -64,19 +64,31 @@ class Dialect:
     width: int = 0
     layout: TableLayout = TableLayout([], None, 0)  # noqa: RUF009 - is not changed
     comment: str = ""
-    separator: str = ""
-    ends: tuple[int, ...] = ()
+    split: Callable[[str], list[str]] | None = None
     lines_before: int = 0
     notes: tuple[str, ...] = ()
 
-    @property
-    def is_rewritten(self) -> bool:
-        """Whether lines are rewritten before they are parsed."""
-        return bool(self.separator or self.ends)
+    def rewritten(self, lines: Iterable[str]) -> Iterator[str]:
+        """Yield lines as they are, or with tabs between their values."""
+        for line in lines:
+            if self.split is None:
+                yield line
+            else:
+                cells = self.split(line.rstrip("\r\n"))
+                yield "\t".join(cell.replace('"', "").replace("\t", " ") for cell in cells) + "\n"
 
-    def rewritten(self, line: str) -> str:
-        """Rewrite a line into one with tabs between values."""
-        return "\t".join(split_line(line, self)) + "\n"
+
+def _at_gaps(line: str) -> list[str]:
+    """Split a line at runs of spaces, and at tabs."""
+    return _GAPS.split(line.strip()) if line.strip() else []
+
+
+def _at_ends(line: str, ends: Sequence[int]) -> list[str]:
+    """Split a line of columns of fixed width."""
+    line = line.expandtabs()
+    places = itertools.pairwise((0, *ends, max(len(line), ends[-1])))
+    cells = [line[start:end].strip() for start, end in places]
+    return cells if any(cells) else []
 
 
 def without_comments(lines: Iterable[str], comment: str) -> Iterator[str]:
@@ -88,23 +100,6 @@ def without_comments(lines: Iterable[str], comment: str) -> Iterator[str]:
         else:
             is_open ^= bool(line.count('"') % 2)
             yield line
-
-
-def split_line(line: str, dialect: Dialect) -> list[str]:
-    """Return the values of a line whose columns are apart by spaces."""
-    line = line.rstrip("\r\n").expandtabs() if dialect.ends else line.rstrip("\r\n")
-    if dialect.ends:
-        starts = (0, *dialect.ends)
-        places = itertools.pairwise((*starts, max(len(line), starts[-1])))
-        cells = [line[start:end].strip() for start, end in places]
-        cells = cells if any(cells) else []
-    elif dialect.separator == " ":
-        cells = _WORDS.findall(line)
-    else:
-        pattern = r"\s{2,}|\t+" if dialect.separator == WIDE else re.escape(dialect.separator)
-        text = line.strip() if dialect.separator == WIDE else line
-        cells = re.split(pattern, text) if text else []
-    return [cell.replace('"', "").replace("\t", " ") for cell in cells]
 
 
 @contextlib.contextmanager
@@ -119,10 +114,7 @@ def any_length() -> Iterator[None]:
 
 def split_lines(lines: Iterable[str], dialect: Dialect) -> tuple[list[list[str]], list[int]]:
     """Return rows of trimmed cells, and the number of lines up to the end of each."""
-    if dialect.is_rewritten:
-        rows = [split_line(line, dialect) for line in lines]
-        return rows, [*range(1, len(rows) + 1)]
-    reader = csv.reader(iter(lines), delimiter=dialect.delimiter)
+    reader = csv.reader(dialect.rewritten(lines), delimiter=dialect.delimiter)
     rows, ends = [], []
     with any_length():
         for cells in reader:
@@ -273,7 +265,7 @@ def _double_colons(lines: Sequence[str]) -> Dialect | None:
     width, count = widths.most_common(1)[0]
     if not width or count < NEARLY_ALL * widths.total():
         return None
-    return Dialect("\t", width + 1, separator=COLONS)
+    return Dialect("\t", width + 1, split=lambda line: line.split(COLONS))
 
 
 def _spaced(lines: Sequence[str], *, forced: bool) -> Dialect | None:
@@ -283,44 +275,40 @@ def _spaced(lines: Sequence[str], *, forced: bool) -> Dialect | None:
     """
     places = [place for place, line in enumerate(lines) if line.strip()][-SCORED_LINES:]
     lines = [lines[place] for place in places]
-    notes = ("columns are apart by spaces",)
-    for separator in (WIDE, " "):
-        dialect = Dialect("\t", separator=separator, notes=notes)
-        rows = [split_line(line, dialect) for line in lines]
+    for split, share in ((_at_gaps, 1), (_WORDS.findall, NEARLY_ALL)):
+        dialect = Dialect("\t", split=split, notes=("columns are apart by spaces",))
+        rows = split_lines(lines, dialect)[0]
         widths = [len(row) for row in rows]
         width = collections.Counter(widths[1:] or widths).most_common(1)[0][0]
-        run = min(RUN, len(rows) - 1) or 1
-        starts = _longest_run(widths, width, run)
-        body = rows[starts[0] :] if starts else []
-        of_width = [row for row in body if len(row) == width]
+        start = _begin_of_longest_run(widths, width)
+        of_width = [row for row in rows[start:] if len(row) == width]
         # Names may hold single spaces where two are between columns.
-        named = not starts or starts[0] == 0 or separator == " "
-        regular = len(of_width) >= (1 if separator == WIDE else NEARLY_ALL) * len(body) > 0
-        regular = regular and (named or widths[starts[0] - 1] in (width, width + 1))
+        regular = start <= 0 or share < 1 or widths[start - 1] in (width, width + 1)
+        regular = regular and start >= 0 and len(of_width) >= share * (len(rows) - start)
         regular = regular and not any(map(_hold_several_numbers, zip(*of_width, strict=True)))
         valued = forced or _share_of_values(of_width[1:] or of_width) >= MIN_VALUES
         if width > 1 and valued and (forced or regular):
-            above = places[starts[0] - 1] if starts and starts[0] > 1 else 0
+            above = places[start - 1] if start > 1 else 0
             return dataclasses.replace(dialect, width=width, lines_before=above)
     ends = _fixed_ends([line.rstrip("\r\n") for line in lines])
     if not ends:
         return None
-    dialect = Dialect("\t", len(ends) + 1, ends=ends, notes=("columns are of fixed width",))
-    body = [split_line(line, dialect) for line in lines][1:]
-    if not forced and _share_of_values(body) < MIN_VALUES:
-        return None
-    return dialect
+    split_at = functools.partial(_at_ends, ends=ends)
+    notes = ("columns are of fixed width",)
+    dialect = Dialect("\t", len(ends) + 1, split=split_at, notes=notes)
+    valued = forced or _share_of_values(split_lines(lines, dialect)[0][1:]) >= MIN_VALUES
+    return dialect if valued else None
 
 
-def _longest_run(widths: Sequence[int], width: int, least: int) -> list[int]:
-    """Return where the longest run of lines of a width begins, if it has enough of them."""
-    place, best = 0, (0, 0)
+def _begin_of_longest_run(widths: Sequence[int], width: int) -> int:
+    """Return where the longest run of lines of a width begins, -1 if it has too few of them."""
+    place, best = 0, (min(RUN, len(widths) - 1) or 1, -1)
     for value, run in itertools.groupby(widths):
         length = len(list(run))
-        if value == width and length >= max(least, best[0]):
+        if value == width and length >= best[0]:
             best = (length, place)
         place += length
-    return [best[1]] if best[0] else []
+    return best[1]
 
 
 def _hold_several_numbers(cells: Sequence[str]) -> bool:
@@ -344,6 +332,5 @@ def _fixed_ends(lines: Sequence[str]) -> tuple[int, ...]:
 
 def _share_of_values(rows: Sequence[Sequence[str]]) -> float:
     cells = [cell for row in rows for cell in row if cell]
-    return sum(is_value(cell) or is_missing(cell) or is_gap_sign(cell) for cell in cells) / max(
-        len(cells), 1
-    )
+    values = sum(is_value(cell) or is_missing(cell) or is_gap_sign(cell) for cell in cells)
+    return values / max(len(cells), 1)

@@ -296,14 +296,14 @@ def _prepared(path: Path, shown: str, reading: Reading, folder: Folder) -> TextF
     uneven = "\r" in before.replace("\r\n", "") or 0 < before.count("\r\n") < before.count("\n")
     is_plain = encoding == "utf-8" and not start.startswith(codecs.BOM_UTF8)
     is_plain = is_plain and not (uneven or open_quotes or last)
-    if is_plain and not (dialect.comment or dialect.is_rewritten):
+    if is_plain and dialect.split is None and not dialect.comment:
         return TextFile(path, shown, folder, dialect, dialect.lines_before, notes=notes)
     copied = folder.path / "rows.csv"
     with (
         path.open(encoding=encoding, newline="") as file,
         copied.open("w", encoding="utf-8", newline="") as copy,
     ):
-        copy.writelines(_lines_of_rows(file, dialect, last))
+        copy.writelines(dialect.rewritten(_lines_of_rows(file, dialect, last)))
     return TextFile(copied, shown, folder, dialect, 0, dialect.lines_before, notes)
 
 
@@ -315,8 +315,7 @@ def _lines_of_rows(file: Iterable[str], dialect: Dialect, last: int) -> Iterator
             continue
         waiting.append(line.removeprefix("\ufeff") if place == 0 else line)
         if len(waiting) > last:
-            line = waiting.popleft()
-            yield dialect.rewritten(line) if dialect.is_rewritten else line
+            yield waiting.popleft()
 
 
 def _footer(text: str, dialect: Dialect, *, is_head: bool) -> tuple[int, str]:
