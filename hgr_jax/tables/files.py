@@ -31,10 +31,14 @@ from hgr_jax.tables.text_files import TextFile, open_text
 from hgr_jax.tables.workbooks import read_sheet
 
 
-def read_arrow(body: bytes, kind: str, shown: str) -> Any:
-    """Read a Parquet or Feather file as an Arrow table."""
+def read_arrow(contents: Contents, kind: str, wanted: str | None) -> tuple[Any, str]:
+    """Read Parquet, Feather, or the ``wanted`` table of DuckDB as an Arrow table, with a note."""
+    shown = contents.shown
+    if kind == "DuckDB":
+        with contents.on_disk() as path:
+            return read_duckdb(path, shown, wanted)
     reader = require("pyarrow.parquet" if kind == "Parquet" else "pyarrow.feather")
-    source = arrow().BufferReader(body)
+    source = arrow().BufferReader(contents.body)
     try:
         if kind == "Parquet":
             with reader.ParquetFile(source) as file:
@@ -44,7 +48,7 @@ def read_arrow(body: bytes, kind: str, shown: str) -> Any:
         table.validate(full=True)  # damaged texts raise anything where they are read
     except (OSError, arrow().ArrowException) as error:
         raise unreadable(shown, kind, error) from None
-    return table
+    return table, ""
 
 
 def read_table(path: str | Path, reading: Reading | None = None, **options: Any) -> Frame:
@@ -93,14 +97,8 @@ def read_table(path: str | Path, reading: Reading | None = None, **options: Any)
     contents = read_contents(Path(path))
     kind, shown = format_of(contents), contents.shown
     check_fits(kind, shown, reading)
-    if kind == "CSV":
-        frame = _read_text(contents, reading)
-    elif kind == "workbook":
-        frame = _read_sheet(contents, reading)
-    elif kind in ("Parquet", "Feather", "DuckDB"):
-        frame = _read_arrow_file(contents, kind, reading)
-    else:
-        frame = _read_objects(contents, kind, reading)
+    read = {"CSV": _read_text, "workbook": _read_sheet}.get(kind)
+    frame = _read_columns(contents, kind, reading) if read is None else read(contents, reading)
     return _with_notes(frame, [(shown, contents.note)])
 
 
@@ -123,42 +121,29 @@ def _with_notes(frame: Frame, notes: Iterable[tuple[str, str]]) -> Frame:
     return dataclasses.replace(frame, notes=all_notes)
 
 
-def _read_arrow_file(contents: Contents, kind: str, reading: Reading) -> Frame:
-    """Read a file whose columns have the types of Arrow."""
-    shown, note = contents.shown, ""
-    if kind == "DuckDB":
-        with contents.on_disk() as path:
-            table, note = read_duckdb(path, shown, reading.table)
-    else:
-        table = read_arrow(contents.body, kind, shown)
-    if not table.num_rows or not table.num_columns:
-        raise TableError(f"{shown} has {table.num_rows} rows and {table.num_columns} columns")
-    frame, names = as_frame(table)
-    columns = [from_frame(frame, place) for place in range(len(names))]
-    parsed = _parse_columns(shown, names, columns, reading, "in row {}".format, typed=True)
-    return _with_notes(parsed, [(shown, note)])
-
-
-def _read_objects(contents: Contents, kind: str, reading: Reading) -> Frame:
-    """Read a file whose values are objects: JSON, SQLite, or of a statistics program."""
-    if kind in STATISTICS_FORMATS:
+def _read_columns(contents: Contents, kind: str, reading: Reading) -> Frame:
+    """Read a file that has columns of values: types of Arrow, or objects."""
+    shown, typed = contents.shown, kind in ("Parquet", "Feather", "DuckDB")
+    if typed:
+        table, note = read_arrow(contents, kind, reading.table)
+        frame, names = as_frame(table)
+        columns, notes = [from_frame(frame, place) for place in range(len(names))], [(shown, note)]
+    elif kind in STATISTICS_FORMATS:
         names, columns, notes = read_statistics_file(contents, kind)
     elif kind == "SQLite":
         with contents.on_disk() as path:
-            names, values, note = read_sqlite(path, contents.shown, reading.table)
-        columns = list(map(_without_binary, values))
-        notes = [(contents.shown, note)]
+            names, values, note = read_sqlite(path, shown, reading.table)
+        columns, notes = list(map(_without_binary, values)), [(shown, note)]
     else:
         names, columns, notes = read_json(contents, kind, reading)
     if not any(isinstance(column, Unusable) or len(column) for column in columns):
-        raise TableError(f"{contents.shown} holds no records")
+        raise TableError(f"{shown} holds no records")
 
     def where(row: int) -> str:
         return f"in record {row + 1}"
 
     # Programs write numbers in quotes, which pandas reads as numbers too; SQLite imports texts.
-    frame = _parse_columns(contents.shown, names, columns, reading, where, typed=False)
-    return _with_notes(frame, notes)
+    return _with_notes(_parse_columns(shown, names, columns, reading, where, typed=typed), notes)
 
 
 def _without_binary(values: Sequence[Any]) -> Any:
