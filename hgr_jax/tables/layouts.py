@@ -15,7 +15,7 @@ import numpy as np
 
 from hgr_jax._texts import counted
 from hgr_jax.tables.faults import TableError
-from hgr_jax.tables.meanings import KINDS, is_gap_sign, is_missing
+from hgr_jax.tables.meanings import MOMENTS, is_gap_sign, is_missing
 from hgr_jax.tables.number_texts import FRACTION, as_number, is_number, parse_number
 
 LINE = "\N{NUMBER SIGN}LINE"
@@ -88,7 +88,7 @@ def is_value(text: str) -> bool:
 
 
 def _is_moment(text: str) -> bool:
-    return any(kind.read(text) is not None for kind in KINDS[2:] if not kind.asked)
+    return any(kind.read(text) is not None for kind in MOMENTS)
 
 
 def find_layout(

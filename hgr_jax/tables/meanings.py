@@ -72,9 +72,6 @@ MIN_CODE_DIGITS, MIN_ID_DIGITS, MIN_BLANKS = 3, 17, 5
 MIN_DATE_ROWS = {"digits": 3, "month": 6}
 """Number of rows of dates that may be whole numbers, by their order."""
 
-WORDS_OF_TYPES = {"number": ("numbers", "fractions", "durations"), "date": ("dates",)}
-"""Kinds that a column of a type can be of."""
-
 _POINTS = re.compile(r"(?<=[0-9])[.,]|[.,](?=[0-9])")
 
 
@@ -92,8 +89,7 @@ def is_gap_sign(text: str) -> bool:
 class Kind:
     """A kind of value: the word for it, its parser, and how a note words it.
 
-    ``point`` is the decimal point of numbers, ``order`` that of dates; with ``asked``, it is tried
-    only on columns of that type.
+    ``point`` is the decimal point of numbers, ``order`` that of dates.
     """
 
     word: str
@@ -101,7 +97,6 @@ class Kind:
     how: str = ""
     point: str = ""
     order: str = ""
-    asked: str = ""
 
     def is_plain(self, text: str) -> bool:
         """Return whether a text that is of this kind needs no note on how it is read."""
@@ -121,29 +116,33 @@ class Kind:
         return f"{text[:40]!r} is read as {shown}{how}"
 
 
-def _date_kind(order: str, asked: str = "") -> Kind:
-    read = functools.partial(date_texts.read_date, order=f"unmarked {order}" if asked else order)
-    return Kind("dates", read, DATE_ORDERS[order], order=order, asked=asked)
+def _date_kind(order: str, before: str = "") -> Kind:
+    read = functools.partial(date_texts.read_date, order=before + order)
+    return Kind("dates", read, DATE_ORDERS[order], order=order)
 
 
-KINDS = (
+_NUMBERS = (
     Kind("numbers", parse_number, point="."),
     Kind("numbers", functools.partial(parse_number, point=","), " (a decimal comma)", point=","),
-    Kind("true or false", lambda text: {"true": True, "false": False}.get(text.lower())),
-    *map(_date_kind, DATE_ORDERS),
-    Kind("times", date_texts.as_hours, " (hours since midnight)"),
-    Kind("durations", date_texts.as_seconds, " (seconds)"),
-    Kind("fractions", as_fraction, " (a fraction)", asked="number"),
-    *(_date_kind(order, "date") for order in UNMARKED_ORDERS),
 )
-"""All kinds, the preferred first."""
+_BOOLEANS = Kind("true or false", lambda text: {"true": True, "false": False}.get(text.lower()))
+_DATES = tuple(map(_date_kind, DATE_ORDERS))
+_DURATIONS = Kind("durations", date_texts.as_seconds, " (seconds)")
+
+MOMENTS = (*_DATES, Kind("times", date_texts.as_hours, " (hours since midnight)"), _DURATIONS)
+"""Kinds of dates, times of day and durations."""
+
+KINDS = (*_NUMBERS, _BOOLEANS, *MOMENTS)
+"""All kinds that are tried on any column, the preferred first."""
+
+_KINDS_OF_TYPES = {
+    "number": (*_NUMBERS, _DURATIONS, Kind("fractions", as_fraction, " (a fraction)")),
+    "date": (*_DATES, *(_date_kind(order, "unmarked ") for order in UNMARKED_ORDERS)),
+}
+"""Kinds that a column of a type can be of."""
 
 TEXT_KIND = Kind("text", str)
 """The kind of texts that are none of `KINDS`."""
-
-
-def _in_row(row: int) -> str:
-    return f"in row {row}"
 
 
 @dataclasses.dataclass(frozen=True)
@@ -166,7 +165,7 @@ class Hints:
     name: str = "COLUMN"
     missing: Collection[str] = MISSING
     typed: bool = False
-    where: Callable[[int], str] = _in_row
+    where: Callable[[int], str] = "in row {}".format
 
 
 class Tally(NamedTuple):
@@ -431,7 +430,7 @@ class _Column:
             few_odd = kind.word == "numbers" and len(odd) <= FEW_ODD and not self.few
             few_odd = few_odd and count.all_rows < count.rows / NEARLY_ALL
             needed = (MOST if few_odd else NEARLY_ALL) * self.valued
-            if known.type in WORDS_OF_TYPES or count.rows >= needed:
+            if known.type in _KINDS_OF_TYPES or count.rows >= needed:
                 candidates.append(count)
         return candidates
 
@@ -542,19 +541,16 @@ class _Column:
         return Meaning(TEXT_KIND, note="; ".join(notes))
 
 
-def _kinds_of_sample(sample: Sequence[str], wanted: str | None) -> list[Kind]:
+def _kinds_of_sample(sample: Sequence[str], wanted: str | None) -> Sequence[Kind]:
     """Return the kinds that enough of a sample is of; all for a column of a ``wanted`` type."""
-    if wanted in WORDS_OF_TYPES:
-        known = WORDS_OF_TYPES[wanted]
-        return [kind for kind in KINDS if kind.word in known and kind.asked in ("", wanted)]
     if wanted is not None:
-        return []
+        return _KINDS_OF_TYPES.get(wanted, ())
     valued = [text for text in sample if not is_gap_sign(text)]
-    needed = MIN_SAMPLE_SHARE * max(len(valued), 1)
     words = [text for text in valued if not any(map(str.isdecimal, text)) and not is_number(text)]
-    kinds = [kind for kind in KINDS if not kind.asked]
+    needed = MIN_SAMPLE_SHARE * max(len(valued), 1)
+    kinds: Sequence[Kind] = KINDS
     if len(words) > len(valued) - needed:  # no other kind does without digits
-        valued, needed, kinds = words, min(needed, len(words)), kinds[2:3]
+        valued, needed, kinds = words, min(needed, len(words)), (_BOOLEANS,)
     return [k for k in kinds if sum(k.read(text) is not None for text in valued) >= needed]
 
 
