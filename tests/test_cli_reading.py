@@ -166,7 +166,7 @@ def test_what_the_file_does_not_tell_is_an_option(folder: Path, command: Command
     Path("t.csv").write_text(text, encoding="cp1250")
     options = {
         "--delimiter": "x",
-        "--thousands": ",",
+        "--decimal": ".",
         "--comment": "-",
         "--skip": "1",
         "--footer": "1",
@@ -180,7 +180,7 @@ def test_what_the_file_does_not_tell_is_an_option(folder: Path, command: Command
         pairs = pd.read_csv("all/pairs.csv")
         return pairs[["a", "b", "n_obs"]].values.tolist() + pairs["pearson"].round(6).tolist()
 
-    # With commas between thousands, points are decimal: 2.472 beside 439.
+    # 2.472 beside 439, which would be 2,472 otherwise.
     decimal = np.where(numbers < 1000, numbers, numbers / 1000)
     expected = [["łan", "wysokość", 60], round(abs(np.corrcoef(decimal.T)[0, 1]), 6)]
     assert first_pair(**options) == expected

@@ -82,7 +82,7 @@ CASES = {
     "narrow spaces": Case("a;b", "{xc};{ns}", AB),
     "lakhs": Case("a;b", lambda i: f"12,34,{500 + i};{i}", {"a": 1234500.0}),
     "points asked for": Case(
-        "a;b", lambda i: f"1.{100 + i};{i}", {"a": 1100.0}, "", {"thousands": "."}
+        "a;b", lambda i: f"1.{100 + i};{i}", {"a": 1100.0}, "", {"decimal": ","}
     ),
     "points refused": Case(
         "a;b", lambda i: f"1.{100 + i};7,{i:02}", {"a": 1.1, "b": "7,00"}, "", {"decimal": "."}
@@ -437,7 +437,6 @@ def test_options_that_cannot_be(tmp_path: Path) -> None:
     path = write(tmp_path, "x,y\n1,2\n3,4\n")
     for options, message in (
         ({"decimal": ";"}, "decimal must be one of"),
-        ({"decimal": ".", "thousands": "."}, "decimal and thousands must differ"),
         ({"delimiter": "ab"}, "delimiter must be one character"),
         ({"encoding": "utf-9"}, "encoding must be one that Python knows"),
         ({"types": {"x": "integer"}}, "must be one of 'number', 'category'"),

@@ -142,7 +142,7 @@ def find_dialect(text: str, shown: str, reading: Reading) -> Dialect:
         raise TableError(f"{shown} is empty: expected a line of column names, then rows")
     delimiter = reading.delimiter or (separator and separator[1] != '"' and separator[1]) or None
     dialect = _double_colons(used) if delimiter is None else None
-    dialect = dialect or _separated(used, delimiter, reading.point)
+    dialect = dialect or _separated(used, delimiter, reading.decimal)
     if delimiter == " " or (delimiter is None and dialect.width == 1):
         dialect = _spaced(used, forced=delimiter == " ") or dialect
         above = dialect.lines_before

@@ -217,7 +217,7 @@ def _parse_columns(
 
 def _read_text(contents: Contents, reading: Reading) -> Frame:
     with contents.on_disk() as path:
-        typed = reading.point != "," and not reading.types
+        typed = reading.decimal != "," and not reading.types
         columns, file = open_text(path, contents.shown, reading).table(typed=typed)
         names, notes = names_of_text(file, reading)
         table = dict(zip(names, columns, strict=True))

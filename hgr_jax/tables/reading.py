@@ -18,8 +18,7 @@ class Reading:
 
     Attributes:
       delimiter: the character between values; ``" "`` for columns that spaces separate.
-      decimal: the decimal point, ``.`` or ``,``.
-      thousands: the mark between thousands, ``.`` or ``,``: the other one is the decimal point.
+      decimal: the decimal point, ``.`` or ``,``: the other one lies between thousands.
       encoding: encoding of the text, as Python calls it, such as ``"cp1250"``.
       header: the line of the names, from 1; True to find it, False if the file has none.
       skip: number of first lines (rows of a sheet) to leave out.
@@ -35,7 +34,6 @@ class Reading:
 
     delimiter: str | None = None
     decimal: str | None = None
-    thousands: str | None = None
     encoding: str | None = None
     header: int | bool = True
     skip: int = 0
@@ -62,11 +60,8 @@ class Reading:
             if value is not None and (not 0 < len(value) <= most or {*value} & {*'\r\n"'}):
                 characters = "one character" if most == 1 else "one or two characters"
                 raise ValueError(f"{option} must be {characters}, and no quote; got {value!r}.")
-        for option in ("decimal", "thousands"):
-            if getattr(self, option) is not None:
-                check_choice(option, getattr(self, option), (".", ","))
-        if self.decimal is not None and self.decimal == self.thousands:
-            raise ValueError(f"decimal and thousands must differ; got {self.decimal!r} twice.")
+        if self.decimal is not None:
+            check_choice("decimal", self.decimal, (".", ","))
         if self.encoding is not None:
             try:
                 "".encode(codecs.lookup(self.encoding).name)
@@ -82,13 +77,6 @@ class Reading:
             check_count("header", self.header, 1)
         for name, kind in self.types.items():
             check_choice(f"types[{name!r}]", kind, TYPES)
-
-    @property
-    def point(self) -> str | None:
-        """The decimal point of the file, None to infer it."""
-        if self.decimal or self.thousands:
-            return self.decimal or ("," if self.thousands == "." else ".")
-        return None
 
     def names_row(
         self, rows: Sequence[Sequence[str]], ends: Sequence[int], shown: str
@@ -110,7 +98,7 @@ class Reading:
         order = kind if kind in ("dmy", "mdy") else None
         usual = frozenset({""}) if kind == "category" else MISSING
         return Hints(
-            self.point,
+            self.decimal,
             order,
             "date" if order else kind,
             name,
