@@ -7,14 +7,13 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
-import pyarrow as pa
 import pytest
 
 from hgr_jax.tables.faults import TableError
 from hgr_jax.tables.files import read_table
 from hgr_jax.tables.reading import Reading
 from hgr_jax.tables.sources import of_files
-from tests.tables_support import write
+from tests.tables_support import read_twice, write
 
 ROWS = 40
 RNG = np.random.default_rng(7)
@@ -295,8 +294,7 @@ for name, (text, first) in DATES.items():
 @pytest.mark.parametrize("case", CASES.values(), ids=CASES)
 def test_a_file_is_read_as_a_person_would(case: Case, tmp_path: Path) -> None:
     """As a whole, and in batches."""
-    path, reading = case.write(tmp_path), Reading(**case.options)
-    frame, source = read_table(path, reading), of_files(path, reading)
+    frame = read_twice(case.write(tmp_path), Reading(**case.options))
     assert frame.rows == case.rows
     for name, value in case.columns.items():
         if value is SKIPPED:
@@ -308,15 +306,6 @@ def test_a_file_is_read_as_a_person_would(case: Case, tmp_path: Path) -> None:
         else:
             assert found == value
     assert case.note in " | ".join([*frame.notes.values(), *frame.skipped.values()])
-
-    table = pa.concat_tables(source.batches([*source.kinds], 7))
-    assert source.rows == table.num_rows == frame.rows
-    assert source.parse is not None
-    in_batches = source.parse(table, np.arange(table.num_rows))
-    assert (in_batches.notes, in_batches.skipped) == (frame.notes, frame.skipped)
-    assert in_batches.columns.keys() == frame.columns.keys()
-    for name, column in frame.columns.items():
-        np.testing.assert_array_equal(in_batches.columns[name], column)
 
 
 FILLED = "\n".join(f"y{i},{i},3" for i in range(ROWS))
