@@ -153,7 +153,7 @@ def test_a_cell_far_from_the_table() -> None:
 
 
 def test_what_a_workbook_may_take(monkeypatch: pytest.MonkeyPatch) -> None:
-    rows = [["x", "y"], *([i, i] for i in range(3_000))]
+    rows = [["x", "y"], *([i, i] for i in range(30_000))]
     body = saved(Data=rows)[1]
     assert len(sheet_rows(body, "t.xlsx", Reading())[0]) == len(rows)
     monkeypatch.setattr(isolated, "TIME_LIMIT", 0.01 - len(body) / isolated.BYTES_A_SECOND)

@@ -68,7 +68,7 @@ _PATTERNS = {
     "unmarked dmy": (rf"{_DAY}(?P<month>[0-9]{{2}}){_YEAR}",),
     "unmarked digits": (r"(?P<year>[0-9]{2})(?P<month>[0-9]{2})(?P<day>[0-9]{2})",),
 }
-_DATES = {order: [re.compile(text) for text in texts] for order, texts in _PATTERNS.items()}
+_REGEXES = {order: [re.compile(text) for text in texts] for order, texts in _PATTERNS.items()}
 """Patterns of dates that are not of ISO 8601, by their order; a part that is not there is 1."""
 
 _MONTHS = (
@@ -103,7 +103,7 @@ def read_date(text: str, order: str) -> datetime.datetime | None:
         zone = match and (match[2] if match[2][0] in "-+" else "Z")
         moment = _parse_iso(f"{match[1][:26]}{zone}") if match else None
         return moment and moment.astimezone(datetime.UTC).replace(tzinfo=None)
-    match = next(filter(None, (pattern.fullmatch(text) for pattern in _DATES[order])), None)
+    match = next(filter(None, (pattern.fullmatch(text) for pattern in _REGEXES[order])), None)
     if match is None or (order == "ymd" and _ISO.fullmatch(text)):
         return None
     return _moment_of(match)
