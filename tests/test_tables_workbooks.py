@@ -19,7 +19,7 @@ from hgr_jax.tables import isolated
 from hgr_jax.tables.faults import TableError
 from hgr_jax.tables.files import read_table
 from hgr_jax.tables.reading import Reading
-from hgr_jax.tables.workbooks import read_sheet
+from hgr_jax.tables.workbooks import sheet_of
 
 openpyxl = pytest.importorskip("openpyxl")
 pytest.importorskip("python_calamine")
@@ -41,7 +41,8 @@ def saved(**sheets: list[list[Any]]) -> tuple[Any, bytes]:
 def sheet_rows(body: bytes, name: str, reading: Reading) -> tuple[list[list[Any]], str]:
     """Return the rows and the notes of a sheet of a file."""
     with tempfile.TemporaryDirectory() as folder:
-        sheet = read_sheet(write(Path(folder), body, name), name, reading)
+        path = write(Path(folder), body, name)
+        sheet = isolated.call_isolated(sheet_of, path, name, reading.sheet, kind="a workbook")
     return sheet.rows, "; ".join(sheet.notes)
 
 

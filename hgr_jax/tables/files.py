@@ -18,8 +18,9 @@ from hgr_jax._texts import near_matches
 from hgr_jax.tables.arrays import as_frame, as_numbers_in_days, from_frame, parse_column
 from hgr_jax.tables.arrow_columns import arrow, parquet_categories, read_texts, with_categories
 from hgr_jax.tables.columns import Frame, add_note, name_columns
-from hgr_jax.tables.databases import read_duckdb, read_sqlite
+from hgr_jax.tables.databases import duckdb_table, sqlite_columns
 from hgr_jax.tables.faults import TableError, unreadable
+from hgr_jax.tables.isolated import call_isolated
 from hgr_jax.tables.json_files import read_json
 from hgr_jax.tables.layouts import find_footer, find_layout
 from hgr_jax.tables.levels import Category, Unusable, encode_numbers, object_array
@@ -28,7 +29,7 @@ from hgr_jax.tables.packed import DATABASES, Contents, format_of, read_contents
 from hgr_jax.tables.reading import Reading
 from hgr_jax.tables.statistics_files import STATISTICS_FORMATS, read_statistics_file
 from hgr_jax.tables.text_files import TextFile, open_text
-from hgr_jax.tables.workbooks import read_sheet
+from hgr_jax.tables.workbooks import sheet_of
 
 
 def read_arrow(contents: Contents, kind: str, wanted: str | None) -> tuple[Any, str]:
@@ -36,7 +37,9 @@ def read_arrow(contents: Contents, kind: str, wanted: str | None) -> tuple[Any, 
     shown = contents.shown
     if kind == "DuckDB":
         with contents.on_disk() as path:
-            return read_duckdb(path, shown, wanted)
+            require("duckdb")
+            found: tuple[Any, str] = call_isolated(duckdb_table, path, shown, wanted, kind=kind)
+            return found
     reader = require("pyarrow.parquet" if kind == "Parquet" else "pyarrow.feather")
     source = arrow().BufferReader(contents.body)
     try:
@@ -132,7 +135,9 @@ def _read_columns(contents: Contents, kind: str, reading: Reading) -> Frame:
         names, columns, notes = read_statistics_file(contents, kind)
     elif kind == "SQLite":
         with contents.on_disk() as path:
-            names, values, note = read_sqlite(path, shown, reading.table)
+            names, values, note = call_isolated(
+                sqlite_columns, path, shown, reading.table, kind=kind
+            )
         columns, notes = list(map(_without_binary, values)), [(shown, note)]
     else:
         names, columns, notes = read_json(contents, kind, reading)
@@ -155,7 +160,8 @@ def _without_binary(values: Sequence[Any]) -> Any:
 def _read_sheet(contents: Contents, reading: Reading) -> Frame:
     shown = contents.shown
     with contents.on_disk() as path:
-        sheet = read_sheet(path, shown, reading)
+        require("python_calamine")
+        sheet = call_isolated(sheet_of, path, shown, reading.sheet, kind="a workbook")
     rows = sheet.rows[max(reading.skip - sheet.line + 1, 0) :]
     before = max(reading.skip + 1, sheet.line)
     width = max(map(len, rows), default=0)
