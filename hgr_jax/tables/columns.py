@@ -331,7 +331,7 @@ def as_columns(
             raise ValueError(
                 f"names must be {table.shape[1]}, one for each column; got {len(given_names)}."
             )
-        rows, series = table.shape[0], list(np.asarray(table).T)
+        rows, series = table.shape[0], list(np.ascontiguousarray(np.asarray(table).T))
     elif isinstance(table, Frame):
         rows, given_names = table.rows, [*table.columns, *table.skipped]
         series = [_encode_frame_column(values) for values in table.columns.values()]
@@ -476,10 +476,10 @@ class _Builder:
     def columns(self, names: Sequence[str], rows: int, frame: Any, labels: Any) -> Columns:
         """Return all columns that were added."""
         position = {name: index for index, name in enumerate(names)}
-        none = np.zeros((rows, 0))
+        numbers = np.array(list(self.numbers.values())).reshape(len(self.numbers), rows)
         return Columns(
             names=tuple(names),
-            numbers=np.stack(list(self.numbers.values()), axis=1) if self.numbers else none,
+            numbers=np.ascontiguousarray(numbers.T),
             number_positions=np.array([position[name] for name in self.numbers], np.intp),
             categories=tuple(self.categories.values()),
             category_positions=np.array([position[name] for name in self.categories], np.intp),
