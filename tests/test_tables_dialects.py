@@ -146,7 +146,11 @@ CASES = {
         "2 lines of comments above the table",
         foot="# end of file",
     ),
-    "names in a comment": Case("# station 14\n#day,wind,swell", LOG, OF_LOG, "names in line 2"),
+    "names in a comment": Case("# station 14\n# day,wind,swell", LOG, OF_LOG, "names in line 2"),
+    "names with a mark": Case("# station 14\n#day,wind,swell", LOG, OF_LOG, "1 line of comments"),
+    "a mark as a name": Case("#,kind", ("{i},u", "{i},v"), {"#": 0.0, "kind": "u"}),
+    "only colours": Case("", ("#ff0000,{n}", "#00ff00,{n}"), {"column 1": "#ff0000"}),
+    "a mark over texts": Case("#,kind", ("a,u", "b,v"), {"#": "a", "kind": "u"}),
     "comments asked for": Case(f"; logger\n{WEATHER}", LOG, OF_LOG, options={"comment": ";"}),
     "a footer": Case(
         WEATHER, LOG, OF_LOG, "at the end left out", foot="\nSource: office, 2021\n* provisional"

@@ -161,6 +161,8 @@ def find_dialect(text: str, shown: str, reading: Reading) -> Dialect:
         note = "no character between values was found: one column (--delimiter)"
         dialect = dataclasses.replace(dialect, notes=(*dialect.notes, note))
     notes = [*dialect.notes, *layout.remarks(ends)]
+    if mark and layout.names:
+        layout.names[0] = layout.names[0].lstrip(mark).lstrip() or layout.names[0]
     if comments:
         notes.insert(0, f"{counted(len(comments), 'line')} of comments above the table left out")
         if layout.names_row is None and reading.header:
@@ -179,12 +181,20 @@ def find_dialect(text: str, shown: str, reading: Reading) -> Dialect:
 
 
 def _comments_above(lines: Sequence[str]) -> tuple[str, list[int]]:
-    """Return how comments begin, and the places of those above the first line that is none."""
+    """Return how comments begin, and the places of those above the first line that is none.
+
+    The last may be a line of names: it has as many values as the line below it.
+    """
+    filled = [place for place, line in enumerate(lines) if line.strip()]
     for mark in _COMMENTS:
-        above = itertools.takewhile(lambda line: line.startswith((mark, "\n", "\r")), lines)  # noqa: B023
-        places = [place for place, line in enumerate(above) if line.startswith(mark)]
-        if places:
-            return mark, places
+        begins = [lines[place].startswith(mark) for place in filled]
+        if all(begins) or not begins[0]:
+            continue
+        count = begins.index(False)
+        last, below = lines[filled[count - 1]], lines[filled[count]]
+        even = any(last.count(each) == below.count(each) > 0 for each in DELIMITERS)
+        are_names = even and not last[len(mark) :].startswith((" ", "\t", mark))
+        return mark, filled[: count - are_names]
     return "", []
 
 

@@ -38,20 +38,18 @@ def _parse_json(text: str, kind: str, shown: str) -> Any:
     """Parse a value, or one in each line."""
     if not text.strip():
         raise TableError(f"{shown} is empty: expected records")
-    number = 1
-    try:
-        if kind == "JSON":
-            try:
-                return _loads(text)
-            except json.JSONDecodeError as error:
-                number = error.lineno
-                if not error.msg.startswith("Extra data"):
-                    raise
-        records = []
-        for number, line in enumerate(text.split("\n"), 1):  # noqa: B007
+    if kind == "JSON":
+        try:
+            return _loads(text)
+        except json.JSONDecodeError as error:
+            if not error.msg.startswith("Extra data"):
+                raise TableError(f"{shown}, line {error.lineno}: not JSON: {error.msg}") from None
+    records = []
+    for number, line in enumerate(text.split("\n"), 1):
+        try:
             records += [_loads(line)] if line.strip() else []
-    except json.JSONDecodeError as error:
-        raise TableError(f"{shown}, line {number}: not JSON: {error.msg}") from None
+        except json.JSONDecodeError as error:
+            raise TableError(f"{shown}, line {number}: not JSON: {error.msg}") from None
     return records
 
 

@@ -139,7 +139,7 @@ def _explaining_part_errors(name: str) -> Iterator[None]:
         yield
     except FileNotFoundError:
         raise TableError(f"no such file: {name}") from None
-    except (OSError, arrow().ArrowException) as error:
+    except (OSError, KeyError, arrow().ArrowException) as error:
         raise TableError(f"{name} cannot be read: {reason_of(error)}") from None
 
 
