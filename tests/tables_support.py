@@ -7,6 +7,14 @@ import zipfile
 from collections.abc import Mapping
 from pathlib import Path
 
+import numpy as np
+import pyarrow as pa
+
+from hgr_jax.tables.columns import Frame
+from hgr_jax.tables.files import read_table
+from hgr_jax.tables.reading import Reading
+from hgr_jax.tables.sources import of_files
+
 
 def write(folder: Path, content: str | bytes, name: str = "table.csv") -> Path:
     path = folder / name
@@ -17,6 +25,21 @@ def write(folder: Path, content: str | bytes, name: str = "table.csv") -> Path:
 def write_cells(folder: Path, cells: list[str]) -> Path:
     """Write a column x of cells, and another one of numbers."""
     return write(folder, "\n".join(["x;y", *(f"{cell};{i}" for i, cell in enumerate(cells)), ""]))
+
+
+def read_twice(path: Path, reading: Reading | None = None) -> Frame:
+    """Read a text file as a whole; in batches it has the same names, values and notes."""
+    reading = reading or Reading()
+    frame, source = read_table(path, reading), of_files(path, reading)
+    table = pa.concat_tables(source.batches([*source.kinds], 7))
+    assert source.rows == table.num_rows == frame.rows
+    assert source.parse is not None
+    found = source.parse(table, np.arange(table.num_rows))
+    assert (found.notes, found.skipped) == (frame.notes, frame.skipped)
+    assert found.columns.keys() == frame.columns.keys()
+    for name, column in frame.columns.items():
+        np.testing.assert_array_equal(found.columns[name], column)
+    return frame
 
 
 def zipped(files: Mapping[str, bytes]) -> bytes:

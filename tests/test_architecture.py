@@ -44,7 +44,7 @@ BUDGETS = {
     "core": 6_652,
     "measures": 3_411,
     "inference": 4_378,
-    "tables": 6_244,
+    "tables": 5_687,
     "scanning": 8_006,
     "cli": 1_400,
     "fairness": 5_346,

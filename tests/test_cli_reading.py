@@ -139,7 +139,7 @@ def test_a_published_file_by_every_command(folder: Path, run: Run) -> None:
     said = run("scan", "t.csv", "--permutations", "9")
     assert "6 pairs of 4 columns, 80 rows" in said
     for note in (
-        "1 line of titles skipped ('Rents of the city'); names in line 3; line 4 holds units",
+        "1 line of titles skipped ('Rents of the city'); names in line 3; line 4 holds no values",
         "left out as a row of totals",
         "'1990Q1' is read as 1990-01-01",
         "lift: every value is 'Yes' or missing: missing is a level",
@@ -166,7 +166,7 @@ def test_what_the_file_does_not_tell_is_an_option(folder: Path, command: Command
     Path("t.csv").write_text(text, encoding="cp1250")
     options = {
         "--delimiter": "x",
-        "--thousands": ",",
+        "--decimal": ".",
         "--comment": "-",
         "--skip": "1",
         "--footer": "1",
@@ -180,7 +180,7 @@ def test_what_the_file_does_not_tell_is_an_option(folder: Path, command: Command
         pairs = pd.read_csv("all/pairs.csv")
         return pairs[["a", "b", "n_obs"]].values.tolist() + pairs["pearson"].round(6).tolist()
 
-    # With commas between thousands, points are decimal: 2.472 beside 439.
+    # 2.472 beside 439, which would be 2,472 otherwise.
     decimal = np.where(numbers < 1000, numbers, numbers / 1000)
     expected = [["łan", "wysokość", 60], round(abs(np.corrcoef(decimal.T)[0, 1]), 6)]
     assert first_pair(**options) == expected

@@ -405,7 +405,7 @@ def test_what_is_no_table(
 def test_a_text_with_too_many_levels(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("hgr_jax.tables.levels.MAX_LEVELS", 15)
     columns = as_columns({"good": COUNT, "names": [f"name {i}" for i in COUNT]})
-    assert columns.skipped == {"names": "text with more than 100,000 levels"}
+    assert columns.skipped == {"names": "text with more than 15 levels"}
 
 
 QUARTERS = [decimal.Decimal(i) / 4 for i in COUNT]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 import sys
 from collections.abc import Callable
 from pathlib import Path
@@ -53,18 +54,20 @@ COMMANDS = {
 }
 
 
-def written(x: Any) -> None:
-    """Write a table with a column x beside good ones."""
-    x = x.tolist() if isinstance(x, np.ndarray) else x
+def written(x: Any, **further: Any) -> None:
+    """Write a table with a column x, and perhaps further ones, beside good ones."""
     y = Z**2 + np.random.default_rng(1).normal(size=ROWS)
-    rows = zip(x, y.tolist(), Z.tolist(), ["a", "b"] * (ROWS // 2), strict=True)
-    lines = ["x,y,z,kind", *(",".join(map(str, row)) for row in rows)]
+    columns = {"x": x, "y": y, "z": Z, "kind": ["a", "b"] * (ROWS // 2), **further}
+    values = (
+        column.tolist() if isinstance(column, np.ndarray) else column for column in columns.values()
+    )
+    lines = [",".join(columns), *(",".join(map(str, row)) for row in zip(*values, strict=True))]
     Path("t.csv").write_text("\n".join([*lines, ""]))
 
 
 def check(command: Command, line: str) -> None:
     """Run a command: it works without a warning, or says why not in its last line."""
-    said = command(*line.split())
+    said = command(*shlex.split(line))
     assert said.status in (0, 2), said
     for text in ("Traceback", "Warning", "a fault of hgr-jax"):
         assert text not in said.err
@@ -76,8 +79,16 @@ def check(command: Command, line: str) -> None:
 
 
 @pytest.mark.filterwarnings("error")
-@pytest.mark.parametrize("line", COMMANDS.values(), ids=COMMANDS)
-def test_columns_of_any_numbers(folder: Path, command: Command, line: str) -> None:
+def test_a_scan_of_columns_of_any_numbers(folder: Path, command: Command) -> None:
+    written(Z**3, **COLUMNS)
+    for name in ("scan", "scan of degree 3"):
+        check(command, f"{COMMANDS[name]} --out '{name}'")
+
+
+@pytest.mark.filterwarnings("error")
+@pytest.mark.parametrize("name", ["pair", "pair of degree 3", "pair with a category", "audit"])
+def test_columns_of_any_numbers(folder: Path, command: Command, name: str) -> None:
+    line = COMMANDS[name]
     for place, column in enumerate(COLUMNS.values()):
         written(column)
         check(command, line if line.startswith("audit") else f"{line} --out {place}")

@@ -35,12 +35,12 @@ def folder(table: pd.DataFrame, tmp_path_factory: pytest.TempPathFactory) -> Pat
 
 @pytest.fixture(scope="module")
 def whole(table: pd.DataFrame) -> hgr_jax.Scan:
-    return hgr_jax.scan(table)
+    return hgr_jax.scan(table, test=None)
 
 
 @pytest.fixture(scope="module")
 def sampled(table: pd.DataFrame) -> hgr_jax.Scan:
-    return hgr_jax.scan(table, execution=LITTLE)
+    return hgr_jax.scan(table, execution=LITTLE, test=None)
 
 
 class Stream:
@@ -103,7 +103,7 @@ def test_every_source_is_the_same_table(
     """However it is cut, and whoever reads it: of all rows, and of the same sample of them."""
     for expected, execution in ((whole, hgr_jax.Execution()), (sampled, LITTLE)):
         read = source(kind, table, folder, tmp_path)
-        found = hgr_jax.scan(read, execution=execution)
+        found = hgr_jax.scan(read, execution=execution, test=None)
         same(found, expected, 1e-9)
         for option in ("rows", "sample_rows"):
             assert found.settings.get(option) == expected.settings.get(option)
@@ -159,11 +159,12 @@ class TestSample:
         chosen = np.flatnonzero(np.isin(table["square"], drawn))
         weights = np.random.default_rng(0).uniform(size=ROWS)
         part = table.iloc[chosen].reset_index(drop=True)
+        groups, pair = np.arange(ROWS) // 50, ["a", "square"]
         cases: list[tuple[dict[str, Any], dict[str, Any]]] = [
             ({"weights": weights}, {"weights": weights[chosen]}),
             ({"given": "far", "target": "a"}, {"given": "far", "target": "a"}),
             ({"top": 3}, {"top": 3}),
-            ({"groups": np.arange(ROWS) // 50}, {"groups": np.arange(ROWS)[chosen] // 50}),
+            ({"groups": groups, "among": pair}, {"groups": groups[chosen], "among": pair}),
         ]
         for options, of_part in cases:
             found = hgr_jax.scan(folder, execution=LITTLE, **options)

@@ -2,667 +2,393 @@
 
 from __future__ import annotations
 
-import dataclasses
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
-import pyarrow as pa
 import pytest
 
-from hgr_jax.tables.columns import Frame
 from hgr_jax.tables.faults import TableError
 from hgr_jax.tables.files import read_table
 from hgr_jax.tables.reading import Reading
 from hgr_jax.tables.sources import of_files
-from tests.tables_support import write
+from tests.tables_support import read_twice, write
 
 ROWS = 40
 RNG = np.random.default_rng(7)
 X = RNG.uniform(1, 9, ROWS).round(2)
 N = RNG.integers(100, 5000, ROWS)
-
-BOATS = ("big boat", "tug", "raft")
-
-NUMBER, DATE, TEXT, SKIPPED = "number", "date", "text", "skipped"
-KINDS = {"f": NUMBER, "M": DATE, "O": TEXT}
+X0, N0 = float(X[0]), float(N[0])
+DAY = np.datetime64
+SKIPPED = None
 
 
-@dataclasses.dataclass(frozen=True)
-class Case:
-    """A file: lines before the rows, a row, lines after them; and what it holds.
+def words(i: int) -> dict[str, Any]:
+    """What a row has: numbers with a point or a comma, between thousands nothing, marks or dots."""
+    n, marked = N[i], f"{N[i]:,}"
+    return {
+        "i": i,
+        "x": f"{X[i]:.2f}",
+        "xc": f"{X[i]:.2f}".replace(".", ","),
+        "n": n,
+        "nd": marked.replace(",", "."),
+        "na": marked.replace(",", "'"),
+        "ns": marked.replace(",", "\u202f"),
+        "day": f"2021-02-{i % 28 + 1:02}",
+    }
 
-    ``columns`` has the kind and the first value (None: any) of columns by name.
+
+class Case(NamedTuple):
+    """A file: lines before the rows, a row, and what it holds.
+
+    A row is a pattern of `words`, or several of which each is the next row's; ``columns`` has the
+    first value by name: numbers, dates and texts are of that kind.
     """
 
-    name: str
-    head: tuple[str, ...]
-    row: Callable[[int], str]
-    columns: Mapping[str, tuple[str, Any]]
-    foot: tuple[str, ...] = ()
-    options: Mapping[str, Any] = dataclasses.field(default_factory=dict)
-    encoding: str = "utf-8"
+    head: str
+    row: str | tuple[str, ...] | Callable[[int], str]
+    columns: dict[str, Any]
     note: str = ""
+    options: dict[str, Any] = {}  # noqa: RUF012 - is not changed
+    foot: str = ""
+    encoding: str = "utf-8"
     rows: int = ROWS
 
     def write(self, folder: Path) -> Path:
-        lines = [*self.head, *map(self.row, range(ROWS)), *self.foot, ""]
-        return write(folder, "\n".join(lines).encode(self.encoding))
+        def row(i: int) -> str:
+            if callable(self.row):
+                return self.row(i)
+            patterns = (self.row,) if isinstance(self.row, str) else self.row
+            return patterns[i % len(patterns)].format(**words(i))
+
+        lines = [*self.head.split("\n")[: bool(self.head) * 99], *map(row, range(ROWS))]
+        text = "\n".join([*lines, *self.foot.split("\n")[: bool(self.foot) * 99], ""])
+        return write(folder, text.encode(self.encoding))
 
 
-def with_dots(number: int) -> str:
-    return f"{number:,}".replace(",", ".")
+AB = {"a": X0, "b": N0}
+LOG, WEATHER = "{day},{x},{n}", "day,wind,swell"
+OF_LOG = {"wind": X0, "swell": N0}
+SUMS = f"{X.sum():.2f},{N.sum()}"
 
-
-def with_comma(number: float) -> str:
-    return f"{number:.2f}".replace(".", ",")
-
-
-IN_DAYS = tuple(f"2021-02-{i % 28 + 1:02}" for i in range(ROWS))
-WEATHER = ("day,wind,swell",)
-X_OF = {"wind": (NUMBER, X[0]), "swell": (NUMBER, N[0])}
-
-
-def weather(i: int) -> str:
-    return f"{IN_DAYS[i]},{X[i]:.2f},{N[i]}"
-
-
-MARKS = [
-    Case(
-        "points between thousands",
-        ("a;b",),
-        lambda i: f"{with_comma(X[i])};{with_dots(N[i])}",
-        {"a": (NUMBER, X[0]), "b": (NUMBER, N[0])},
-        note="as elsewhere in the file",
+CASES = {
+    "points between thousands": Case("a;b", "{xc};{nd}", AB, "as elsewhere in the file"),
+    "points without decimals": Case("a;b", "{nd};{i}", {"a": N0}, "is read as"),
+    "three decimals": Case("a,b", lambda i: f"{7 + i / 1000:.3f},{i}", {"a": 7.0}),
+    "euros": Case("a;b", "{nd} \u20ac;{xc} %", {"a": N0, "b": X0}),
+    "apostrophes": Case("a;b", "{x};{na}", AB),
+    "narrow spaces": Case("a;b", "{xc};{ns}", AB),
+    "lakhs": Case("a;b", lambda i: f"12,34,{500 + i};{i}", {"a": 1234500.0}),
+    "points asked for": Case(
+        "a;b", lambda i: f"1.{100 + i};{i}", {"a": 1100.0}, "", {"decimal": ","}
     ),
-    Case(
-        "points without decimals",
-        ("a;b",),
-        lambda i: f"{with_dots(N[i])};{i}",
-        {"a": (NUMBER, N[0])},
-        note="is read as",
+    "points refused": Case(
+        "a;b", lambda i: f"1.{100 + i};7,{i:02}", {"a": 1.1, "b": "7,00"}, "", {"decimal": "."}
     ),
-    Case(
-        "three decimals",
-        ("a,b",),
-        lambda i: f"{1 + X[i] + i / 1000:.3f},{i}",
-        {"a": (NUMBER, round(1 + X[0], 3))},
+    "commas in names": Case("a;b, EUR;c, kg, net", "{i};{x};{n}", {"b, EUR": X0, "c, kg, net": N0}),
+    "bars": Case("a|b, c", "{x}|x, y", {"a": X0}),
+    "tabs": Case("a\tb", "{x}\tred, blue", {"b": "red, blue"}),
+    "two colons": Case("a::b", "{x}::red, blue", {"b": "red, blue"}),
+    "carets": Case("a^b", "{i}^{x}", {"b": X0}, "", {"delimiter": "^"}),
+    "spaces": Case(
+        "year   ice    salt", "{i}   {x}    -{n}", {"ice": X0, "salt": -N0}, "apart by spaces"
     ),
-    Case(
-        "euros",
-        ("a;b",),
-        lambda i: f"{with_dots(N[i])} \u20ac;{with_comma(X[i])} %",
-        {"a": (NUMBER, N[0]), "b": (NUMBER, X[0])},
-    ),
-    Case(
-        "apostrophes",
-        ("a;b",),
-        lambda i: f"{X[i]:.2f};{N[i]:,}".replace(",", "'"),
-        {"a": (NUMBER, X[0]), "b": (NUMBER, N[0])},
-    ),
-    Case(
-        "narrow spaces",
-        ("a;b",),
-        lambda i: f"{with_comma(X[i])};{N[i]:,}".replace(",", "\u202f", 2).replace(
-            "\u202f", ",", 1
+    "fixed width": Case(
+        "name        speed     n",
+        lambda i: (
+            f"{('big boat', 'tug', 'raft')[i % 3]:<10}{'' if i % 6 == 4 else X[i]:>7}{N[i]:>6}"
         ),
-        {"a": (NUMBER, X[0]), "b": (NUMBER, N[0])},
-    ),
-    Case("lakhs", ("a;b",), lambda i: f"12,34,{500 + i};{i}", {"a": (NUMBER, 1234500)}),
-    Case(
-        "points asked for",
-        ("a;b",),
-        lambda i: f"1.{100 + i};{i}",
-        {"a": (NUMBER, 1100)},
-        options={"thousands": "."},
-    ),
-    Case(
-        "points refused",
-        ("a;b",),
-        lambda i: f"1.{100 + i};{with_comma(X[i])}",
-        {"a": (NUMBER, 1.1), "b": (TEXT, None)},
-        options={"decimal": "."},
-    ),
-]
-
-DELIMITERS = [
-    Case(
-        "commas in names",
-        ("a;b, EUR;c, kg, net",),
-        lambda i: f"{i};{X[i]:.2f};{N[i]}",
-        {"b, EUR": (NUMBER, X[0]), "c, kg, net": (NUMBER, N[0])},
-    ),
-    Case("bars", ("a|b, c",), lambda i: f"{X[i]:.2f}|x, y", {"a": (NUMBER, X[0])}),
-    Case("tabs", ("a\tb",), lambda i: f"{X[i]:.2f}\tred, blue", {"b": (TEXT, "red, blue")}),
-    Case("two colons", ("a::b",), lambda i: f"{X[i]:.2f}::red, blue", {"b": (TEXT, "red, blue")}),
-    Case(
-        "carets",
-        ("a^b",),
-        lambda i: f"{i}^{X[i]:.2f}",
-        {"b": (NUMBER, X[0])},
-        options={"delimiter": "^"},
-    ),
-    Case(
-        "spaces",
-        ("year   ice    salt",),
-        lambda i: f"{1960 + i}   {X[i]:.2f}    {-N[i]}",
-        {"ice": (NUMBER, X[0]), "salt": (NUMBER, -N[0])},
-        note="apart by spaces",
-    ),
-    Case(
+        {"name": "big boat", "speed": X0, "n": N0},
         "fixed width",
-        ("name        speed     n",),
-        lambda i: f"{BOATS[i % 3]:<10}{'' if i % 6 == 4 else f'{X[i]:.2f}':>7}{N[i]:>6}",
-        {"name": (TEXT, "big boat"), "speed": (NUMBER, X[0]), "n": (NUMBER, N[0])},
-        note="fixed width",
     ),
-    Case(
-        "an end that no row fills",
-        ("a,b",),
-        lambda i: f"{X[i]:.2f},{N[i]},",
-        {"a": (NUMBER, X[0]), "b": (NUMBER, N[0])},
+    "an end that no row fills": Case("a,b", "{x},{n},", AB),
+    "ends that some rows fill": Case(
+        "a,b,c,d", ("{x},{n}", "{x},{n},u", "{x},{n},v,5"), AB, "shorter than the table"
     ),
-    Case(
-        "ends that some rows fill",
-        ("a,b,c,d",),
-        lambda i: f"{X[i]:.2f},{N[i]}" + ("", ",u", ",v,5")[i % 3],
-        {"b": (NUMBER, N[0])},
-        note="shorter than the table",
-    ),
-    Case(
-        "everything quoted",
-        ('"a";"b"',),
-        lambda i: f'"{with_comma(X[i])}";"{N[i]}"',
-        {"a": (NUMBER, X[0]), "b": (NUMBER, N[0])},
-    ),
-    Case(
-        "Cyrillic",
-        ("\u0433\u043e\u0440\u043e\u0434;x",),
-        lambda i: f"\u041e\u043c\u0441\u043a;{i}",
-        {"\u0433\u043e\u0440\u043e\u0434": (TEXT, "\u041e\u043c\u0441\u043a")},
-        encoding="cp1251",
+    "everything quoted": Case('"a";"b"', '"{xc}";"{n}"', AB),
+    "Cyrillic": Case(
+        "\u0433\u043e\u0440\u043e\u0434;x",
+        "\u041e\u043c\u0441\u043a;{i}",
+        {"\u0433\u043e\u0440\u043e\u0434": "\u041e\u043c\u0441\u043a"},
         options={"encoding": "cp1251"},
+        encoding="cp1251",
     ),
-    Case(
-        "Latin letters",
-        ("gr\u00f6\u00dfe;x",),
-        lambda i: f"{X[i]:.2f};{i}",
-        {"gr\u00f6\u00dfe": (NUMBER, X[0])},
-        encoding="latin-1",
-        note="--encoding",
+    "Latin letters": Case(
+        "gr\u00f6\u00dfe;x", "{x};{i}", {"gr\u00f6\u00dfe": X0}, "--encoding", encoding="latin-1"
     ),
-]
-
-LINES = [
-    Case(
-        "titles",
-        ("Harbour log", "Printed 2022-01-04", "", *WEATHER),
-        weather,
-        X_OF,
-        note="2 lines of titles skipped ('Harbour log'); names in line 4",
+    "titles": Case(
+        f"Harbour log\nPrinted 2022-01-04\n\n{WEATHER}",
+        LOG,
+        OF_LOG,
+        "2 lines of titles skipped ('Harbour log'); names in line 4",
     ),
-    Case(
-        "titles with delimiters",
-        ("Report of the port, north,,", "Printed:,2022,,", ",,,", "day,wind,swell,note"),
-        lambda i: f"{weather(i)},ok",
-        X_OF,
-        note="names in line 4",
+    "titles with delimiters": Case(
+        f"Report of the port, north,,\nPrinted:,2022,,\n,,,\n{WEATHER},note",
+        LOG + ",ok",
+        OF_LOG,
+        "names in line 4",
     ),
-    Case(
-        "pairs before the names",
-        ("Station,14", "Sensor,cup", "", "day,wind,swell,gust"),
-        lambda i: f"{weather(i)},{i}",
-        X_OF,
+    "pairs before the names": Case(
+        f"Station,14\nSensor,cup\n\n{WEATHER},gust", LOG + ",{i}", OF_LOG
     ),
-    Case(
-        "names with commas above",
-        ("A list, of many, words, above", "and, of two", "", "day,wind,swell,gust,n"),
-        lambda i: f"{weather(i)},{i},{i}",
-        X_OF,
+    "names with commas above": Case(
+        f"A list, of many, words, above\nand, of two\n\n{WEATHER},gust,n", LOG + ",{i},{i}", OF_LOG
     ),
-    Case("units", (*WEATHER, ",km/h,dm"), weather, X_OF, note="line 2 holds units (km/h, dm)"),
-    Case(
-        "units in brackets",
-        ("day,wind,swell", "[-],[m/s],[\u00b0C]"),
-        weather,
-        X_OF,
-        note="holds units",
+    "units": Case(f"{WEATHER}\n,km/h,dm", LOG, OF_LOG, "line 2 holds no values (km/h, dm)"),
+    "units in brackets": Case(f"{WEATHER}\n[-],[m/s],[\u00b0C]", LOG, OF_LOG, "holds no values"),
+    "units in words": Case("n,a,b\nhours,newton,watt", "{i},{x},{n}", AB, "line 2"),
+    "two lines of names": Case(f",weather,weather\n{WEATHER}", LOG, OF_LOG),
+    "comments": Case(
+        f"# station 14\n# sensor: cup, b, c\n{WEATHER}",
+        LOG,
+        OF_LOG,
+        "2 lines of comments above the table",
+        foot="# end of file",
     ),
-    Case(
-        "units in words",
-        ("n,load,power", "hours,newton,watt"),
-        lambda i: f"{i},{X[i]:.2f},{N[i]}",
-        {"load": (NUMBER, X[0]), "power": (NUMBER, N[0])},
-        note="line 2",
+    "names in a comment": Case("# station 14\n# day,wind,swell", LOG, OF_LOG, "names in line 2"),
+    "names with a mark": Case("# station 14\n#day,wind,swell", LOG, OF_LOG, "1 line of comments"),
+    "a mark as a name": Case("#,kind", ("{i},u", "{i},v"), {"#": 0.0, "kind": "u"}),
+    "only colours": Case("", ("#ff0000,{n}", "#00ff00,{n}"), {"column 1": "#ff0000"}),
+    "a mark over texts": Case("#,kind", ("a,u", "b,v"), {"#": "a", "kind": "u"}),
+    "comments asked for": Case(f"; logger\n{WEATHER}", LOG, OF_LOG, options={"comment": ";"}),
+    "a footer": Case(
+        WEATHER, LOG, OF_LOG, "at the end left out", foot="\nSource: office, 2021\n* provisional"
     ),
-    Case("two lines of names", (",weather,weather", "day,wind,swell"), weather, X_OF),
-    Case(
-        "comments",
-        ("# station 14", "# sensor: cup, b, c", *WEATHER),
-        weather,
-        X_OF,
-        foot=("# end of file",),
-        note="lines that begin with '#' are comments",
+    "a footer without a gap": Case(WEATHER, LOG, OF_LOG, foot="Source: office"),
+    "a second table": Case(WEATHER, LOG, OF_LOG, foot="\nid,note\n1,a long text"),
+    "totals before the rows": Case(f"{WEATHER}\nTotal,{SUMS}", LOG, OF_LOG, "as a row of totals"),
+    "totals kept": Case(
+        WEATHER, LOG, OF_LOG, options={"footer": 0}, foot=f"Total,{SUMS}", rows=ROWS + 1
     ),
-    Case(
-        "names in a comment",
-        ("# station 14", "#day,wind,swell"),
-        weather,
-        X_OF,
-        note="comments",
+    "years as names": Case("town,2000,2001,2002", "t{i},{x},{n},{i}", {"2000": X0, "2001": N0}),
+    "names asked for": Case(f"a,b,c\n{WEATHER}", LOG, OF_LOG, options={"header": 2}),
+    "lines skipped": Case(f"junk,1,2,3,4\nmore\n{WEATHER}", LOG, OF_LOG, options={"skip": 2}),
+    "no names, dates": Case(
+        "", LOG, {"column 1": DAY("2021-02-01"), "column 2": X0}, "line 1 holds values"
     ),
-    Case("comments asked for", ("; logger", *WEATHER), weather, X_OF, options={"comment": ";"}),
-    Case(
-        "a footer",
-        WEATHER,
-        weather,
-        X_OF,
-        foot=("", "Source: office, 2021", "* provisional"),
-        note="of notes at the end left out",
+    "no names, a gap": Case(
+        "", ("NA,{x},{n}", *["{x},{x},{n}"] * 39), {"column 2": X0}, "line 1 holds values"
     ),
-    Case("a footer without a gap", WEATHER, weather, X_OF, foot=("Source: office",)),
-    Case("a second table", WEATHER, weather, X_OF, foot=("", "id,note", "1,a long text")),
-    *(
-        Case(
-            f"a row of totals: {word}",
-            WEATHER,
-            weather,
-            X_OF,
-            foot=(f"{word},{X.sum():.2f},{N.sum()}",),
-            note="left out as a row of totals",
-        )
-        for word in ("Total", "TOTAL:", "Gesamt", "Average", "Grand total", "Somme", "")
+    "no names, texts": Case(
+        "",
+        ("{day},{n},low", "{day},{n},high"),
+        {"column 2": N0, "column 3": "low"},
+        "line 1 holds values",
     ),
-    Case(
-        "totals before the rows",
-        (*WEATHER, f"Total,{X.sum():.2f},{N.sum()}"),
-        weather,
-        X_OF,
-        note="left out as a row of totals",
+    "no names, only texts": Case(
+        "", ("red,u", "blue,v"), {"column 1": "red"}, "line 1 holds values"
     ),
-    Case(
-        "totals kept",
-        WEATHER,
-        weather,
-        X_OF,
-        foot=(f"Total,{X.sum():.2f},{N.sum()}",),
-        options={"footer": 0},
-        rows=ROWS + 1,
+    "no names, money": Case("", "$ {n}.50,{x}%", {"column 1": N0 + 0.5}),
+    "letters after some": Case(
+        "k;x", ("{i};{x}", "{i};{x}", "{i};{x} e", "{i};{x} b"), {"x": X0}, "is read as"
     ),
-    Case(
-        "years as names",
-        ("town,2000,2001,2002",),
-        lambda i: f"t{i},{X[i]:.2f},{N[i]},{i}",
-        {"2000": (NUMBER, X[0]), "2001": (NUMBER, N[0])},
+    "below a limit": Case("k;x", ("{i};{x}", "{i};<0.5", "{i};{x}"), {"x": X0}, "half of a limit"),
+    "two units": Case("k;x", ("{i};{x} kg", "{i};{x} g"), {"x": f"{X0:.2f} kg"}, "different units"),
+    "few other texts": Case(
+        "k;x",
+        ("{i};refused", "{i};{n}", "{i};{n}"),
+        {"x": np.nan},
+        "the first that is not: 'refused' in line 2",
     ),
-    Case("names asked for", ("a,b,c", "day,wind,swell"), weather, X_OF, options={"header": 2}),
-    Case("lines skipped", ("junk,1,2,3,4", "more", *WEATHER), weather, X_OF, options={"skip": 2}),
-    Case(
-        "no names, dates",
-        (),
-        weather,
-        {"column 1": (DATE, "2021-02-01"), "column 2": (NUMBER, X[0])},
-        note="line 1 holds values",
+    "numbers that are scaled": Case(
+        "k;x", ("{i};12.5", "{i};{x}K", "{i};{x} million"), {"x": "12.5"}
     ),
-    Case(
-        "no names, a gap",
-        (),
-        lambda i: f"{'NA' if not i else X[i]},{X[i]:.2f},{N[i]}",
-        {"column 2": (NUMBER, X[0])},
-        note="line 1 holds values",
+    "fractions by type": Case(
+        "k;x", "{i};{i} 1/2", {"x": 0.5}, "(a fraction)", {"types": {"x": "number"}}
     ),
-    Case(
-        "no names, texts",
-        (),
-        lambda i: f"{IN_DAYS[i]},{N[i]},{('low', 'high')[i % 2]}",
-        {"column 2": (NUMBER, N[0]), "column 3": (TEXT, "low")},
-        note="line 1 holds values",
-    ),
-    Case(
-        "no names, only texts",
-        (),
-        lambda i: f"{('red', 'blue')[i % 2]},{('u', 'v')[i % 2]}",
-        {"column 1": (TEXT, "red")},
-        note="line 1 holds values",
-    ),
-    Case(
-        "no names, money",
-        (),
-        lambda i: f"$ {N[i]}.50,{X[i]:.1f}%",
-        {"column 1": (NUMBER, N[0] + 0.5)},
-    ),
-]
-
-NUMBERS = (
-    [
-        Case(
-            f"marked: {form}",
-            ("k;x",),
-            lambda i, form=form: f"{i};" + form.format(X[i]),  # type: ignore[misc]
-            {"x": (NUMBER, None if value is None else value * X[0])},
-        )
-        for form, value in {
-            "{:.2f} p": 1,
-            "{:.2f}*": 1,
-            "~{:.2f}": 1,
-            ">{:.2f}": 1,
-            "<{:.2f}": 0.5,
-            "{:.2f} mg/l": 1,
-            "{:.2f}\u00b0C": 1,
-            "{:.2f} EUR": 1,
-            "{:.2f} %": 1,
-            "'{:.2f}": 1,
-            "{:.2f}[1]": 1,
-            "{:.2f}-": -1,
-            "\u2212{:.2f}": -1,
-            "\u2013{:.2f}": -1,
-            "({:.2f})": -1,
-            "{:.2f}E+02": 100,
-            "{:.2f} years": 1,
-            "{:.2f} m\u00b2": 1,
-        }.items()
-    ]
-    + [
-        Case(
-            "letters after some",
-            ("k;x",),
-            lambda i: f"{i};{X[i]:.2f}" + ("", "", " e", " b")[i % 4],
-            {"x": (NUMBER, X[0])},
-            note="is read as",
-        ),
-        Case(
-            "below a limit",
-            ("k;x",),
-            lambda i: f"{i};" + ("<0.5" if i % 3 == 1 else f"{X[i]:.2f}"),
-            {"x": (NUMBER, X[0])},
-            note="half of a limit",
-        ),
-        Case(
-            "two units",
-            ("k;x",),
-            lambda i: f"{i};{X[i]:.2f} {('kg', 'g')[i % 2]}",
-            {"x": (TEXT, None)},
-            note="different units",
-        ),
-        Case(
-            "few other texts",
-            ("k;x",),
-            lambda i: f"{i};{('refused', N[i], N[i])[i % 3]}",
-            {"x": (NUMBER, None)},
-            note="the first that is not: 'refused' in line 2",
-        ),
-        Case(
-            "numbers that are scaled",
-            ("k;x",),
-            lambda i: f"{i};" + ("12.5", f"{X[i]:.1f}K", f"{X[i]:.1f} million")[i % 3],
-            {"x": (TEXT, None)},
-        ),
-        Case(
-            "fractions by type",
-            ("k;x",),
-            lambda i: f"{i};{i} 1/2",
-            {"x": (NUMBER, 0.5)},
-            options={"types": {"x": "number"}},
-            note="(a fraction)",
-        ),
-    ]
-    + [
-        Case(
-            f"missing: {mark}",
-            ("k;x",),
-            lambda i, mark=mark: f"{i};{mark if i % 3 == 2 else X[i]}",  # type: ignore[misc]
-            {"x": (NUMBER, X[0])},
-            note="" if not mark.strip() else "missing",
-        )
-        for mark in (
-            "ND",
-            "n.d.",
-            "..",
-            ":",
-            "-",
-            "--",
-            "#N/A",
-            "#DIV/0!",
-            "#REF!",
-            "\\N",
-            "(null)",
-            "N/A",
-            "N.A.",
-            "missing",
-            "*",
-            ".",
-            "\u2013",
-            "NaN",
-            "?",
-            "NULL",
-            "k.A.",
-            "not available",
-            "None",
-            " ",
-            ": c",
-        )
-    ]
-)
-
-DATES = [
-    Case(
-        f"{kind}: {example(0)}",
-        ("k;x;y",),
-        lambda i, example=example: f"{i};{example(i)};{X[i]}",  # type: ignore[misc]
-        {"x": (kind, first)},
-        note="is read as",
-    )
-    for kind, first, example in (
-        (DATE, "1990-01-01", lambda i: f"{1990 + i // 4}Q{i % 4 + 1}"),
-        (DATE, "1990-01-01", lambda i: f"Q{i % 4 + 1} {1990 + i // 4}"),
-        (DATE, "2000-01-01", lambda i: f"{2000 + i // 12}-{i % 12 + 1:02}"),
-        (DATE, "2000-01-01", lambda i: f"{i % 12 + 1:02}/{2000 + i // 12}"),
-        (DATE, "2000-01-01", lambda i: f"{2000 + i // 12}M{i % 12 + 1:02}"),
-        (DATE, "2000-01-01", lambda i: f"{2000 + i // 12}{i % 12 + 1:02}"),
-        (DATE, "2010-01-01", lambda i: f"{('Jan', 'Feb', 'Mar', 'Apr')[i % 4]}-{i // 4 + 10}"),
-        (DATE, "2020-03-01", lambda i: f"202003{i % 28 + 1:02}"),
-        (DATE, "2021-03-01", lambda i: f"{i % 28 + 1:02}.03.21"),
-        (DATE, "2021-03-01", lambda i: f"Monday, {i % 28 + 1} March 2021"),
-        (NUMBER, 87.452, lambda i: f"1:{27 + i % 30}.452"),
-        (NUMBER, 5430, lambda i: f"{90 + i}:30"),
-        (NUMBER, 4813, lambda i: f"{i + 1}:20:13"),
-        (NUMBER, 8.25, lambda i: f"{i % 12 + 8:02}.15.00"),
-    )
-]
-
-CODES = [
-    Case(
-        "postcodes",
-        ("zip;x",),
+    "postcodes": Case(
+        "zip;x",
         lambda i: f"{501 + 37 * i:05};{X[i]}",
-        {"zip": (TEXT, "00501")},
-        note="codes with leading zeros",
+        {"zip": "00501"},
+        "codes with leading zeros",
     ),
-    Case(
-        "departments",
-        ("dep;x",),
-        lambda i: f"{'2A' if i == 20 else f'{i + 1:02}'};{X[i]}",
-        {"dep": (TEXT, "01")},
-        note="codes with leading zeros",
-    ),
-    Case(
-        "postcodes as numbers",
-        ("zip;x",),
+    "postcodes as numbers": Case(
+        "zip;x",
         lambda i: f"{501 + 37 * i:05};{X[i]}",
-        {"zip": (NUMBER, 501)},
+        {"zip": 501.0},
         options={"types": {"zip": "number"}},
     ),
-    Case(
-        "identifiers",
-        ("id;x",),
+    "identifiers": Case(
+        "id;x",
         lambda i: f"{7234567890123450060 + i * 987654321};{X[i]}",
-        {"id": (SKIPPED, "identifiers of 19 digits")},
+        {"id": SKIPPED},
+        "identifiers of 19 digits",
     ),
-    Case(
-        "identifiers by type",
-        ("id;x",),
-        lambda i: f"{i};{X[i]}",
-        {"id": (SKIPPED, "identifiers")},
-        options={"types": {"id": "id"}},
+    "identifiers by type": Case(
+        "id;x", "{i};{x}", {"id": SKIPPED}, "identifiers", {"types": {"id": "id"}}
     ),
-    Case(
-        "numbers as a category",
-        ("g;x",),
-        lambda i: f"{i % 3};{X[i]}",
-        {"g": (TEXT, "0")},
-        options={"types": {"g": "category"}},
+    "numbers as a category": Case(
+        "g;x", ("0;{x}", "1;{x}"), {"g": "0"}, options={"types": {"g": "category"}}
     ),
-    Case(
-        "days first by type",
-        ("d;x",),
+    "days first by type": Case(
+        "d;x",
         lambda i: f"{i % 9 + 1:02}/02/2021;{X[i]}",
-        {"d": (DATE, "2021-02-01")},
+        {"d": DAY("2021-02-01")},
         options={"types": {"d": "dmy"}},
     ),
-    Case(
-        "days or months first",
-        ("d;x",),
+    "days or months first": Case(
+        "d;x",
         lambda i: f"{i % 9 + 1:02}/02/2021;{X[i]}",
-        {"d": (DATE, "2021-01-02")},
-        note="the other way round",
+        {"d": DAY("2021-01-02")},
+        "the other way round",
     ),
-    Case(
-        "days first as elsewhere",
-        ("d;e",),
+    "days first as elsewhere": Case(
+        "d;e",
         lambda i: f"{i % 9 + 1:02}/02/2021;{i % 28 + 1}/3/2021",
-        {"d": (DATE, "2021-02-01"), "e": (DATE, "2021-03-01")},
+        {"d": DAY("2021-02-01"), "e": DAY("2021-03-01")},
     ),
-    Case(
-        "boxes that were ticked",
-        ("k;member",),
-        lambda i: f"{i};{('Yes', '')[i % 2]}",
-        {"member": (TEXT, "Yes")},
-        note="missing is a level",
+    "boxes that were ticked": Case(
+        "k;member", ("{i};Yes", "{i};"), {"member": "Yes"}, "missing is a level"
     ),
-    Case(
-        "None as an answer",
-        ("k;pets",),
-        lambda i: f"{i};{('dog', 'None', 'cat')[i % 3]}",
-        {"pets": (TEXT, "dog")},
-        note="read as missing: 'None' (13); in a category (--types)",
+    "None as an answer": Case(
+        "k;pets",
+        ("{i};dog", "{i};None", "{i};cat"),
+        {"pets": "dog"},
+        "read as missing: 'None' (13); in a category (--types)",
     ),
-    Case(
-        "None as a level",
-        ("k;pets",),
-        lambda i: f"{i};{('None', 'dog', 'cat')[i % 3]}",
-        {"pets": (TEXT, "None")},
-        options={"types": {"pets": "category"}},
+    "None as a level": Case(
+        "k;pets", ("{i};None", "{i};dog"), {"pets": "None"}, "", {"types": {"pets": "category"}}
     ),
-    Case(
-        "sodium",
-        ("k;element",),
-        lambda i: f"{i};{('Na', 'Cl', 'K')[i % 3]}",
-        {"element": (TEXT, "Na")},
+    "sodium": Case("k;element", ("{i};Na", "{i};Cl", "{i};K"), {"element": "Na"}),
+}
+
+for word in ("Total", "TOTAL:", "Gesamt", "Grand total", "Somme", ""):
+    CASES[f"a row of totals: {word}"] = Case(
+        WEATHER, LOG, OF_LOG, "left out as a row of totals", foot=f"{word},{SUMS}"
+    )
+
+SIGNS = ("p", "*", " mg/l", "\u00b0C", " EUR", " %", "[1]", " years", " m\u00b2")
+FORMS = {"{x}" + sign: X0 for sign in SIGNS} | {"~{x}": X0, ">{x}": X0, "<{x}": X0 / 2, "'{x}": X0}
+FORMS |= {"{x}-": -X0, "\u2212{x}": -X0, "\u2013{x}": -X0, "({x})": -X0, "{x}E+02": 100 * X0}
+CASES |= {f"marked: {form}": Case("k;x", "{i};" + form, {"x": v}) for form, v in FORMS.items()}
+
+GAPS = ("ND", "n.d.", "..", ":", "-", "--", "#N/A", "#DIV/0!", "#REF!", "\\N", "(null)", "N/A")
+GAPS += ("N.A.", "missing", "*", ".", "\u2013", "NaN", "?", "NULL", "k.A.", "not available", "None")
+for mark in (*GAPS, ": c", " "):
+    CASES[f"missing: {mark}"] = Case(
+        "k;x", ("{i};{x}", "{i};{x}", "{i};" + mark), {"x": X0}, "missing" * bool(mark.strip())
+    )
+
+DATES: dict[str, tuple[Callable[[int], str], Any]] = {
+    "quarters": (lambda i: f"{1990 + i // 4}Q{i % 4 + 1}", DAY("1990-01-01")),
+    "quarters first": (lambda i: f"Q{i % 4 + 1} {1990 + i // 4}", DAY("1990-01-01")),
+    "months": (lambda i: f"{2000 + i // 12}-{i % 12 + 1:02}", DAY("2000-01-01")),
+    "months first": (lambda i: f"{i % 12 + 1:02}/{2000 + i // 12}", DAY("2000-01-01")),
+    "months with M": (lambda i: f"{2000 + i // 12}M{i % 12 + 1:02}", DAY("2000-01-01")),
+    "months of digits": (lambda i: f"{2000 + i // 12}{i % 12 + 1:02}", DAY("2000-01-01")),
+    "named months": (
+        lambda i: f"{('Jan', 'Feb', 'Mar', 'Apr')[i % 4]}-{i // 4 + 10}",
+        DAY("2010-01-01"),
     ),
-]
+    "days of digits": (lambda i: f"202003{i % 28 + 1:02}", DAY("2020-03-01")),
+    "short years": (lambda i: f"{i % 28 + 1:02}.03.21", DAY("2021-03-01")),
+    "days of the week": (lambda i: f"Monday, {i % 28 + 1} March 2021", DAY("2021-03-01")),
+    "minutes": (lambda i: f"1:{27 + i % 30}.452", 87.452),
+    "long minutes": (lambda i: f"{90 + i}:30", 5430.0),
+    "hours": (lambda i: f"{i + 1}:20:13", 4813.0),
+    "times with points": (lambda i: f"{i % 12 + 8:02}.15.00", 8.25),
+}
+for name, (text, first) in DATES.items():
+    CASES[name] = Case(
+        "k;x;y", lambda i, text=text: f"{i};{text(i)};{X[i]}", {"x": first}, "is read as"
+    )
 
 
-def rows_of(*lines: str) -> str:
-    return "\n".join([*lines, ""])
+@pytest.mark.parametrize("case", CASES.values(), ids=CASES)
+def test_a_file_is_read_as_a_person_would(case: Case, tmp_path: Path) -> None:
+    """As a whole, and in batches."""
+    frame = read_twice(case.write(tmp_path), Reading(**case.options))
+    assert frame.rows == case.rows
+    for name, value in case.columns.items():
+        if value is SKIPPED:
+            assert name in frame.skipped
+            continue
+        found = frame.column(name)[0]
+        if isinstance(value, float):
+            assert found == pytest.approx(value, nan_ok=True)
+        else:
+            assert found == value
+    assert case.note in " | ".join([*frame.notes.values(), *frame.skipped.values()])
 
 
-FILLED = [f"y{i},{i},3" for i in range(ROWS)]
+FILLED = "\n".join(f"y{i},{i},3" for i in range(ROWS))
 
-SMALL = {
-    "a first row that is too short": (rows_of("name,b,c", "x,1", *FILLED), ("name", ["x", "y0"])),
-    "a second row that is too short": (rows_of("a,b,c", "1,2,3", "4,5", "6,7,8"), ("a", [1, 4])),
-    "two and three values": (rows_of("a,b,c", "x,2,3", "y,5", "z,7,8", "w"), ("a", ["x", "y"])),
+SMALL: dict[str, tuple[str, str, list[Any]]] = {
+    "a first row that is too short": (f"name,b,c\nx,1\n{FILLED}", "name", ["x", "y0"]),
+    "a second row that is too short": ("a,b,c\n1,2,3\n4,5\n6,7,8", "a", [1, 4]),
+    "two and three values": ("a,b,c\nx,2,3\ny,5\nz,7,8\nw", "a", ["x", "y"]),
     "US dates of 2020": (
-        rows_of("d,x", *(f"1/{i + 1}/20,{i}" for i in range(28))),
-        ("d", ["2020-01-01", "2020-01-02"]),
+        "d,x\n" + "\n".join(f"1/{i + 1}/20,{i}" for i in range(28)),
+        "d",
+        ["2020-01-01", "2020-01-02"],
     ),
     "dates as names": (
-        rows_of("place,Lat,1/22/20,1/23/20,1/24/20", "a,1.5,0,2,9", "b,2.5,3,1,4", "c,3.5,8,8,1"),
-        ("1/22/20", [0, 3]),
+        "place,Lat,1/22/20,1/23/20,1/24/20\na,1.5,0,2,9\nb,2.5,3,1,4\nc,3.5,8,8,1",
+        "1/22/20",
+        [0, 3],
     ),
-    "seats": (rows_of("s,x", "12A,1", "12B,2", "3A,3", "1B,4"), ("s", ["12A", "12B"])),
-    "dice": (rows_of("d,x", "2d6,1", "1d4,2", "3d6,3"), ("d", ["2d6", "1d4"])),
-    "sizes": (rows_of("s,x", "20x100,1", "30x105,2", "3x10,3"), ("s", ["20x100", "30x105"])),
+    "seats": ("s,x\n12A,1\n12B,2\n3A,3\n1B,4", "s", ["12A", "12B"]),
+    "dice": ("d,x\n2d6,1\n1d4,2\n3d6,3", "d", ["2d6", "1d4"]),
+    "sizes": ("s,x\n20x100,1\n30x105,2\n3x10,3", "s", ["20x100", "30x105"]),
     "addresses": (
-        rows_of("ip;load", *(f"192.168.100.{100 + i};1.{125 + i}" for i in range(9))),
-        ("load", [1.125, 1.126]),
+        "ip;load\n" + "\n".join(f"192.168.100.{100 + i};1.{125 + i}" for i in range(9)),
+        "load",
+        [1.125, 1.126],
     ),
-    "names and years": (
-        rows_of("Alien,1979", "Jaws,1975", "Heat,1995"),
-        ("column 2", [1979, 1975]),
-    ),
-    "one year as a name": (rows_of("town,2019", "Rome,3.5", "Oslo,2.5"), ("2019", [3.5, 2.5])),
-    "wavelengths as names": (
-        rows_of("s,400.5,401.0,401.5", "a,1,5,2", "b,3,1,2"),
-        ("400.5", [1, 3]),
-    ),
-    "few names": (rows_of("a,b,,", "1,2,3,4", "5,6,7,8", "9,1,2,3"), ("b", [2, 6])),
+    "names and years": ("Alien,1979\nJaws,1975\nHeat,1995", "column 2", [1979, 1975]),
+    "one year as a name": ("town,2019\nRome,3.5\nOslo,2.5", "2019", [3.5, 2.5]),
+    "few names": ("a,b,,\n1,2,3,4\n5,6,7,8\n9,1,2,3", "b", [2, 6]),
     "errors that begin with #": (
-        rows_of("# made by x", "price,qty", "#N/A,5", "3.5,6", "#DIV/0!,7", "2.5,8"),
-        ("qty", [5, 6]),
+        "# made by x\nprice,qty\n#N/A,5\n3.5,6\n#DIV/0!,7\n2.5,8",
+        "qty",
+        [5, 6],
     ),
-    "colours": (
-        rows_of("# colours", "c,n", "#ff0000,1", "#00ff00,2", "#0000ff,3"),
-        ("c", ["#ff0000", "#00ff00"]),
-    ),
-    "comments in quotes": (rows_of("# top", "a,b", '"x\n# y",1', "z,2"), ("a", ["x\n# y", "z"])),
-    "braces among units": (rows_of("name,a,b", ",{kg},{m^2}", "x,1,2", "y,3,4"), ("a", [1, 3])),
+    "colours": ("# colours\nc,n\n#ff0000,1\n#00ff00,2\n#0000ff,3", "c", ["#ff0000", "#00ff00"]),
+    "comments in quotes": ('# top\na,b\n"x\n# y",1\nz,2', "a", ["x\n# y", "z"]),
+    "braces among units": ("name,a,b\n,{kg},{m^2}\nx,1,2\ny,3,4", "a", [1, 3]),
     "names with spaces": (
-        rows_of("name        age   w", "John Smith  23    70.5", "Ann Lee     31    60.1"),
-        ("name", ["John Smith", "Ann Lee"]),
+        "name        age   w\nJohn Smith  23    70.5\nAnn Lee     31    60.1",
+        "name",
+        ["John Smith", "Ann Lee"],
     ),
-    "names of rows": (rows_of("a b c", "r1 2 3 4", "r2 5 6 7"), ("a", [2, 5])),
-    "carets by themselves": (rows_of("a^b^c", "1^2^3", "4^5^6"), ("b", [2, 5])),
-    "a last row that sums by chance": (
-        rows_of("x,y", "0,0", "1,2", "2,4", "3,6", "6,12"),
-        ("x", [0, 1]),
-    ),
-    "a word that is no mean": (
-        rows_of("size,x", "Alta,1.5", "Baja,9", "Media,1.25"),
-        ("size", ["Alta", "Baja"]),
-    ),
+    "names of rows": ("a b c\nr1 2 3 4\nr2 5 6 7", "a", [2, 5]),
+    "carets by themselves": ("a^b^c\n1^2^3\n4^5^6", "b", [2, 5]),
+    "a last row that sums by chance": ("x,y\n0,0\n1,2\n2,4\n3,6\n6,12", "x", [0, 1]),
     "sparse rows without names": (
-        rows_of("k,a,b,c,d,e", *FILLED[:2], ",,,,,good", "x,1,2,3,4,5", ",,,,,bad"),
-        ("e", ["", ""]),
-    ),
-    "seasons": (
-        rows_of("s,x", *(f"20{i:02}-{i + 1:02},{i}" for i in range(1, 11))),
-        ("s", ["2001-02", "2002-03"]),
+        "k,a,b,c,d,e\ny0,0,3\ny1,1,3\n,,,,,good\nx,1,2,3,4,5\n,,,,,bad",
+        "e",
+        ["", ""],
     ),
     "classes": (
-        rows_of("income,x", *(f"{('<=50K', '>50K')[i % 2]},{i}" for i in range(12))),
-        ("income", ["<=50K", ">50K"]),
+        "income,x\n" + "\n".join(f"{('<=50K', '>50K')[i % 2]},{i}" for i in range(12)),
+        "income",
+        ["<=50K", ">50K"],
     ),
     "no and numbers": (
-        rows_of("c,x", *(f"{('No', 'No', '10')[i % 3]},{i}" for i in range(12))),
-        ("c", ["No", "No"]),
+        "c,x\n" + "\n".join(f"{('No', 'No', '10')[i % 3]},{i}" for i in range(12)),
+        "c",
+        ["No", "No"],
     ),
-    "eighths": (
-        rows_of("x,y", "1.125,1", "2.375,2", "3,3", "1.375,4", "4,5", "2,6"),
-        ("x", [1.125, 2.375]),
-    ),
-    "versions": (
-        rows_of("v,x", "10.2.13,1", "5.15.10,2", "3.1.12,3"),
-        ("v", ["10.2.13", "5.15.10"]),
-    ),
+    "eighths": ("x,y\n1.125,1\n2.375,2\n3,3\n1.375,4\n4,5\n2,6", "x", [1.125, 2.375]),
+    "versions": ("v,x\n10.2.13,1\n5.15.10,2\n3.1.12,3", "v", ["10.2.13", "5.15.10"]),
 }
 
 
 @pytest.mark.parametrize("name", SMALL)
 def test_small_files(name: str, tmp_path: Path) -> None:
-    content, (column, values) = SMALL[name]
-    found = read_table(write(tmp_path, content)).column(column)[:2].tolist()
-    if isinstance(values[0], str) and not isinstance(found[0], str):
-        found = [str(value)[:10] for value in found]
-    assert found == values
+    content, column, values = SMALL[name]
+    found = read_table(write(tmp_path, content + "\n")).column(column)[:2]
+    if isinstance(values[0], str) and found.dtype.kind == "M":
+        found = found.astype("M8[D]").astype(str)
+    np.testing.assert_array_equal(found, values)
 
 
 @pytest.mark.parametrize(
-    "lines", [["a,b,c", "x,Rome, Italy,3", *FILLED], ["a,b", "1,5,2,5", "2,5,3,5"]]
+    "lines", [["a,b,c", "x,Rome, Italy,3", FILLED], ["a,b", "1,5,2,5", "2,5,3,5"]]
 )
 def test_a_row_with_too_many_values(lines: list[str], tmp_path: Path) -> None:
-    path = write(tmp_path, rows_of(*lines))
+    path = write(tmp_path, "\n".join(lines))
     expected = lines[0].count(",") + 1
     with pytest.raises(
         TableError, match=f"line 2: expected {expected} values as in the header, got 4"
@@ -674,14 +400,14 @@ def test_quoted_rows_of_a_large_file(tmp_path: Path) -> None:
     """The first bytes, by which its layout is found, may end within quotes."""
     rows = [f'"text number {i % 9}, with words\nand lines",{i}' for i in range(9000)]
     for shift in (0, 7, 13, 22):
-        path = write(tmp_path, rows_of("#" * shift + "a,b", *rows))
+        path = write(tmp_path, "\n".join(["#" * shift + "a,b", *rows, ""]))
         source = of_files(path, Reading())
         assert source.rows == read_table(path).rows == 9000
 
 
 def test_integers_of_which_the_first_may_be_a_date(tmp_path: Path) -> None:
     rows = [f"{number};{i}" for i, number in enumerate([190010, *range(120000, 150000, 137)])]
-    path = write(tmp_path, rows_of("id;x", *rows, "n.d.;5"))
+    path = write(tmp_path, "\n".join(["id;x", *rows, "n.d.;5"]))
     assert read_table(path).column("id")[:2].tolist() == [190010, 120000]
 
 
@@ -689,45 +415,7 @@ def test_words_among_numbers_are_no_few_odd_texts(tmp_path: Path) -> None:
     letters = "abcdefghij"
     words = ["".join(letters[int(digit)] for digit in f"{i:06}") for i in range(3000)]
     rows = [f"{i if i % 9 < 5 else words[i % 3000]};{i}" for i in range(6000)]
-    assert read_table(write(tmp_path, rows_of("k;x", *rows))).is_text("k")
-
-
-CASES = [*MARKS, *DELIMITERS, *LINES, *NUMBERS, *DATES, *CODES]
-
-
-def check(frame: Frame, case: Case) -> None:
-    assert frame.rows == case.rows
-    for name, (kind, value) in case.columns.items():
-        if kind == SKIPPED:
-            assert frame.skipped[name].startswith(value)
-            continue
-        column = frame.column(name)
-        assert KINDS[column.dtype.kind] == kind, (name, column[:3])
-        if value is not None and kind == NUMBER:
-            assert column[0] == pytest.approx(value)
-        elif value is not None:
-            assert str(column[0]).startswith(value)
-    said = " | ".join([*frame.notes.values(), *frame.skipped.values()])
-    assert case.note in said
-
-
-@pytest.mark.parametrize("case", CASES, ids=lambda case: case.name)
-def test_a_file_is_read_as_a_person_would(case: Case, tmp_path: Path) -> None:
-    check(read_table(case.write(tmp_path), Reading(**case.options)), case)
-
-
-@pytest.mark.parametrize("case", CASES, ids=lambda case: case.name)
-def test_a_file_is_read_alike_in_batches(case: Case, tmp_path: Path) -> None:
-    path, reading = case.write(tmp_path), Reading(**case.options)
-    frame, source = read_table(path, reading), of_files(path, reading)
-    table = pa.concat_tables(source.batches([*source.kinds], 7))
-    assert source.rows == table.num_rows == frame.rows
-    assert source.parse is not None
-    found = source.parse(table, np.arange(table.num_rows))
-    assert (found.notes, found.skipped) == (frame.notes, frame.skipped)
-    assert found.columns.keys() == frame.columns.keys()
-    for name, column in frame.columns.items():
-        np.testing.assert_array_equal(found.columns[name], column)
+    assert read_table(write(tmp_path, "\n".join(["k;x", *rows]))).is_text("k")
 
 
 def test_names_that_are_not_found(tmp_path: Path) -> None:
@@ -742,7 +430,6 @@ def test_options_that_cannot_be(tmp_path: Path) -> None:
     path = write(tmp_path, "x,y\n1,2\n3,4\n")
     for options, message in (
         ({"decimal": ";"}, "decimal must be one of"),
-        ({"decimal": ".", "thousands": "."}, "decimal and thousands must differ"),
         ({"delimiter": "ab"}, "delimiter must be one character"),
         ({"encoding": "utf-9"}, "encoding must be one that Python knows"),
         ({"types": {"x": "integer"}}, "must be one of 'number', 'category'"),

@@ -49,7 +49,6 @@ RECORDS = [
     {"day": "2024-01-05", "town": None},
 ]
 COLUMNS = {name: [record.get(name) for record in RECORDS] for name in RECORDS[0]}
-ROWS = [*zip(*COLUMNS.values(), strict=True)]
 FEATURES = {
     "type": "FeatureCollection",
     "features": [{"type": "Feature", "properties": record, "geometry": {}} for record in RECORDS],
@@ -68,7 +67,6 @@ FEATURES = {
         ("t.zip", zipped({"u.zip": zipped({"t.csv": TEXT.encode()})})),
         ("t.txt", TEXT.encode("utf-16")),
         ("t.txt", b"\xfe\xff" + TEXT.encode("utf-16-be")),
-        ("t.txt", TEXT.encode("utf-16-le")),
         ("t.txt", TEXT.encode("utf-32")),
         ("t.csv", TEXT.encode("utf-8-sig")),
         ("t.csv", b"\n \r\n" + TEXT.encode()),
@@ -78,9 +76,6 @@ FEATURES = {
         ("t.json.gz", gzip.compress(json.dumps(RECORDS).encode(), mtime=0)),
         ("t.json", json.dumps({"schema": {}, "data": RECORDS}).encode()),
         ("t", json.dumps({"meta": {"n": 3}, "records": RECORDS}, indent=1).encode()),
-        ("t.json", json.dumps([list(COLUMNS), *zip(*COLUMNS.values(), strict=True)]).encode()),
-        ("t", json.dumps({"rows": [["x", "day", "town"], *ROWS]}).encode()),
-        ("t.json", json.dumps({"columns": list(COLUMNS), "index": [0], "data": ROWS}).encode()),
         ("t.geojson", json.dumps(FEATURES).encode()),
         ("t.json", json.dumps(COLUMNS).encode()),
         ("t.json", pd.DataFrame(COLUMNS).to_json().encode()),
@@ -94,16 +89,6 @@ def test_texts_packed_and_encoded(tmp_path: Path, name: str, content: bytes) -> 
     frame = read_table(write(tmp_path, content, name))
     is_the_table(frame)
     assert frame.notes == {}
-
-
-@pytest.mark.parametrize("encoding", ["utf-16-le", "utf-16-be"])
-@pytest.mark.parametrize("words", ["зал мал, лил ливень", "جاء جمال جدا", "粗糙的北京市民喜欢米饭"])
-def test_utf_16_of_other_scripts_without_its_mark(
-    tmp_path: Path, words: str, encoding: str
-) -> None:
-    text = "x;y\r\n" + f"{words};5\r\n" * 40
-    frame = read_table(write(tmp_path, text.encode(encoding)))
-    assert set(frame.column("x")) == {words}
 
 
 @pytest.mark.parametrize("name", ["t.parquet", "t.feather", "t.arrow", "t"])
@@ -176,16 +161,16 @@ def test_the_table_of_an_archive_with_a_note_beside_it(tmp_path: Path) -> None:
 def test_what_would_fill_the_memory(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, pack: Callable[[bytes], bytes]
 ) -> None:
-    monkeypatch.setattr(packed, "MAX_UNPACKED_SIZE", 10**6)
-    bomb = pack(b"1,2\n" * 10**6)
+    monkeypatch.setattr(packed, "MAX_UNPACKED_SIZE", 10**5)
+    bomb = pack(b"1,2\n" * 10**5)
     zip_bomb = io.BytesIO()
     with zipfile.ZipFile(zip_bomb, "w", zipfile.ZIP_DEFLATED) as archive:
-        archive.writestr("t.csv", b"1" * 5 * 10**6)
+        archive.writestr("t.csv", b"1" * 5 * 10**5)
     for content in (bomb, zip_bomb.getvalue()):
-        with pytest.raises(TableError, match=r"over 200 times its size.*, unpack it and give the"):
+        with pytest.raises(TableError, match=r"over 200 times its size, .*, or unpack the table"):
             read_table(write(tmp_path, content, "t.csv.x"))
-    fine = b"x,y\n" + b"".join(b"%d,%d\n" % (i, i * i) for i in range(200_000))
-    assert read_table(write(tmp_path, pack(fine), "t.csv.x")).rows == 200_000
+    fine = b"x,y\n" + b"".join(b"%d,%d\n" % (i, i * i) for i in range(20_000))
+    assert read_table(write(tmp_path, pack(fine), "t.csv.x")).rows == 20_000
 
 
 def test_an_archive_in_an_archive_in_an_archive(tmp_path: Path) -> None:
@@ -194,7 +179,7 @@ def test_an_archive_in_an_archive_in_an_archive(tmp_path: Path) -> None:
         content = zipped({"t.zip": content})
     is_the_table(read_table(write(tmp_path, content, "t.zip")))
     content = zipped({"t.zip": content})
-    with pytest.raises(TableError, match="is packed more than 4 times: unpack it"):
+    with pytest.raises(TableError, match="it is packed more than 4 times"):
         read_table(write(tmp_path, content, "t.zip"))
 
 
@@ -251,11 +236,19 @@ def test_latin_letters_of_windows(tmp_path: Path) -> None:
         ("t.csv", b"x,y\n5,3\n" + b"\0,7\n5,3\n" * 99, "line 3 holds a zero byte"),
         ("t.csv", b"\0" * 1000, "holds nothing but zero bytes: it was not written or copied"),
         ("t.csv.gz", gzip.compress(TEXT.encode() * 99, mtime=0)[:-20], "cannot be unpacked: "),
-        ("t.csv.bz2", bz2.compress(TEXT.encode() * 99)[:-20], "cannot be unpacked: .* it is damag"),
-        ("t.csv.xz", lzma.compress(TEXT.encode() * 99)[:-20], "cannot be unpacked: .* it is damag"),
+        (
+            "t.csv.bz2",
+            bz2.compress(TEXT.encode() * 99)[:-20],
+            "cannot be unpacked: .*; copy it anew",
+        ),
+        (
+            "t.csv.xz",
+            lzma.compress(TEXT.encode() * 99)[:-20],
+            "cannot be unpacked: .*; copy it anew",
+        ),
         ("t.csv.zst", b"\x28\xb5\x2f\xfd and no more", "cannot be unpacked: "),
-        ("t.zip", zipped({"a": b"x", "b": b"y"}), "holds 2 files, 'a', 'b'; expected one table: u"),
-        ("t.zip", zipped({"a.csv": b"x", "b.csv": b"y"}), "expected one table: unpack it"),
+        ("t.zip", zipped({"a": b"x", "b": b"y"}), "holds 2 files, 'a', 'b', instead of one table"),
+        ("t.zip", zipped({"a.csv": b"x", "b.csv": b"y"}), "instead of one table"),
         ("t.zip", zipped({}), "holds 0 files|is not a text file"),
         ("t.zip", zipped({"t.csv": TEXT.encode() * 9})[:200], "cannot be unpacked: "),
         ("t.zip", zipped({"t.csv": TEXT.encode() * 9}).replace(b"Rome", b"Roma"), "Bad CRC-32"),
@@ -282,12 +275,10 @@ def test_latin_letters_of_windows(tmp_path: Path) -> None:
         ("t.json", b"[]", "holds no records"),
         ("t.json", b" ", "is empty: expected records"),
         ("t.jsonl", b"", "is empty: expected records"),
-        ("t.json", b'[["x", "y"], [1, 2], [1]]', "expected 2 values in each list.*; list 3 has 1"),
-        ("t.json", b'[["x"]]', "holds no records"),
         (
             "t.json",
             b'{"x": [1], "y": [1, 2]}',
-            "cannot be read as JSON: All arrays must be of the same",
+            "has columns of different lengths",
         ),
         ("t.csv", b"\n \n", "is empty: expected a line of column names"),
     ],

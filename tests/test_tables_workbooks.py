@@ -19,7 +19,7 @@ from hgr_jax.tables import isolated
 from hgr_jax.tables.faults import TableError
 from hgr_jax.tables.files import read_table
 from hgr_jax.tables.reading import Reading
-from hgr_jax.tables.workbooks import read_sheet
+from hgr_jax.tables.workbooks import sheet_of
 
 openpyxl = pytest.importorskip("openpyxl")
 pytest.importorskip("python_calamine")
@@ -41,7 +41,8 @@ def saved(**sheets: list[list[Any]]) -> tuple[Any, bytes]:
 def sheet_rows(body: bytes, name: str, reading: Reading) -> tuple[list[list[Any]], str]:
     """Return the rows and the notes of a sheet of a file."""
     with tempfile.TemporaryDirectory() as folder:
-        sheet = read_sheet(write(Path(folder), body, name), name, reading)
+        path = write(Path(folder), body, name)
+        sheet = isolated.call_isolated(sheet_of, path, name, reading.sheet, kind="a workbook")
     return sheet.rows, "; ".join(sheet.notes)
 
 
@@ -102,7 +103,7 @@ def test_a_table_that_does_not_begin_in_the_first_cell() -> None:
     rows = [blank, ["  ", None, "x", "y"], blank, [None, None, 1, "a"], [None, None, 2, "b"], blank]
     found, note = sheet_rows(saved(Data=rows)[1], "t.xlsx", Reading())
     assert found == [["x", "y"], [None, None], [1, "a"], [2, "b"]]
-    assert note == "the table begins in cell C2"
+    assert note == "the table begins in row 2"
 
 
 def test_merged_cells() -> None:

@@ -327,7 +327,6 @@ def _column_type(text: str) -> tuple[str, str]:
 _TEXT_OPTIONS: Mapping[str, tuple[str, str]] = {
     "delimiter": ("MARK", "character between values; a space for columns apart by spaces"),
     "decimal": ("POINT", "decimal point of all numbers: . or ,"),
-    "thousands": ("MARK", "mark between thousands: . or , (the other one is the decimal point)"),
     "encoding": ("NAME", "encoding of the text, such as cp1250 or latin-1"),
     "comment": ("MARK", "character with which lines begin that are no rows"),
     "sheet": ("NAME", "sheet of a workbook, by name or by its position from 1"),
@@ -366,7 +365,7 @@ def _add_reading(command: argparse.ArgumentParser, columns: str | None = None) -
         help=f"what columns are: {', '.join(TYPES)} (dmy, mdy: dates; id: left out)",
     )
     for name, (metavar, text) in _TEXT_OPTIONS.items():
-        choices = (".", ",") if name in ("decimal", "thousands") else None
+        choices = (".", ",") if name == "decimal" else None
         group.add_argument(f"--{name}", metavar=metavar, help=text, choices=choices)
     for name, text in _NUMBER_OPTIONS.items():
         least = int(name == "header")

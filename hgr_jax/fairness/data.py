@@ -22,7 +22,7 @@ from hgr_jax._optional import require
 from hgr_jax._texts import first_names, near_matches
 from hgr_jax.fairness.penalties import UNNAMED, Penalty, check_distinct_penalties
 from hgr_jax.fairness.statistics import NAMED_STATISTICS, name_of
-from hgr_jax.tables.columns import is_null, read_variable
+from hgr_jax.tables.arrays import is_null, read_variable
 from hgr_jax.tables.levels import OTHER, Category, encode_by_levels, encode_texts, object_array
 
 Protected = Any

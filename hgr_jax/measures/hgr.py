@@ -191,7 +191,7 @@ def read_pair(a: Any, b: Any, weights: Any) -> tuple[Any, Any]:
     check_indexes(a=a, b=b, weights=weights)
     if not (_holds_numbers(a) and _holds_numbers(b)):
         # Numbers do without these imports.
-        from hgr_jax.tables.columns import read_variable
+        from hgr_jax.tables.arrays import read_variable
         from hgr_jax.tables.levels import Category
 
         a, b = read_variable("a", a), read_variable("b", b)

@@ -18,9 +18,10 @@ from hgr_jax._arrays import Integers
 from hgr_jax._checks import check_indexes, rows_at
 from hgr_jax._progress import progress_bar
 from hgr_jax.scanning.request import Request
+from hgr_jax.tables.arrays import as_frame, count_missing_values, from_frame
 from hgr_jax.tables.arrow_columns import kinds_of
-from hgr_jax.tables.clusters import Cluster, as_cluster
-from hgr_jax.tables.columns import Drawn, Frame, as_frame, count_missing_values, from_frame
+from hgr_jax.tables.clusters import DaskTable, SparkTable, as_cluster
+from hgr_jax.tables.columns import Drawn, Frame
 from hgr_jax.tables.faults import TableError
 from hgr_jax.tables.reading import Reading
 from hgr_jax.tables.samples import BATCH_ROWS, RowSample, drawn_positions, missing_of_all
@@ -102,7 +103,7 @@ def _of_source(source: Source, request: Request) -> TakenRows:
     return _taken(source, sample)
 
 
-def _of_cluster(cluster: Cluster, request: Request) -> TakenRows:
+def _of_cluster(cluster: DaskTable | SparkTable, request: Request) -> TakenRows:
     """Read the rows of a partitioned table where they are: count these, then draw a sample."""
     parts = cluster.each(_count_rows)
     counts = [rows for rows, _ in parts]

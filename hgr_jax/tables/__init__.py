@@ -18,7 +18,8 @@ From top to bottom:
 * `dialects`: how a text file separates values;
 * `layouts`: the names and the rows among the lines of a file or sheet;
 * `frames`: data frames that are made of columns and of matrices;
-* `columns`: columns of any kind; a table as a scan reads it;
+* `columns`: a table that was read from a file, and one as a scan uses it;
+* `arrays`: columns of arrays, of objects and of data frames;
 * `levels`: categories, the only encoder of them, and why a column is left out;
 * `reading`: every option of readers;
 * `meanings`: kinds of texts, and what the columns of a table mean, decided from all of them;

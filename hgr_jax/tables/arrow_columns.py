@@ -9,10 +9,9 @@ from __future__ import annotations
 import base64
 import concurrent.futures
 import contextlib
-import dataclasses
 import functools
 import os
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -20,22 +19,22 @@ from numpy.typing import NDArray
 
 from hgr_jax._checks import check_indexes
 from hgr_jax._optional import require
-from hgr_jax.tables.date_texts import ISO_DATE, as_digits, as_month, as_unmarked
+from hgr_jax.tables.date_texts import ISO_DATE, UNMARKED_ORDERS, read_date
 from hgr_jax.tables.faults import TableError, printable
 from hgr_jax.tables.meanings import (
     MISSING,
     NAMES,
     NEARLY_ALL,
+    Hints,
     Meaning,
     Tally,
     Texts,
     decide_meanings,
     in_seconds,
     is_missing,
-    join_tally,
+    tallies_of,
+    texts_of,
 )
-from hgr_jax.tables.number_texts import MAX_EXACT_DIGITS
-from hgr_jax.tables.reading import Reading
 
 
 @functools.cache
@@ -207,13 +206,14 @@ MANY_TEXTS = 2000
 PARALLEL_ROWS = 50_000
 """Number of rows from which columns are parsed on several threads."""
 
-_ALIKE = r"^[-+]?([0-9]+[.,]?[0-9]*|[.,][0-9]+)([eE][-+]?[0-9]+)?$"
-"""Numbers of which those with as many digits are of the same kinds."""
+MAX_EXACT_DIGITS = 15
+"""Largest number of characters of integers that are surely exact in float64."""
 
 _PLAIN_NUMBER = {
-    point: rf"^[-+]?([0-9]+[{point}]?[0-9]*|[{point}][0-9]+)([eE][-+]?[0-9]+)?$" for point in ".,"
+    point: rf"^[-+]?([0-9]+[{point}]?[0-9]*|[{point}][0-9]+)([eE][-+]?[0-9]+)?$"
+    for point in (".", ",", ".,")
 }
-"""Plain numbers, by their decimal point."""
+"""Plain numbers, by their decimal point: of either, those with as many digits are of one kind."""
 
 _ISO_DATES = f"^{ISO_DATE}$"
 
@@ -225,8 +225,8 @@ class Parsed(NamedTuple):
     """A column of texts, parsed.
 
     Attributes:
-      values: ``(n,)``: float64, NaN where missing; ``datetime64``, NaT where missing; booleans (of
-        type object, with None, if any is missing); or texts, ``""`` where missing.
+      values: ``(n,)``: float64, NaN where missing; ``datetime64``, NaT where missing; booleans; or
+        texts, ``""`` where missing.
       meaning: what the texts mean.
     """
 
@@ -234,8 +234,7 @@ class Parsed(NamedTuple):
     meaning: Meaning
 
 
-@dataclasses.dataclass(frozen=True)
-class _Look:
+class _Look(NamedTuple):
     """A first look at a column of texts.
 
     Attributes:
@@ -250,17 +249,13 @@ class _Look:
 
 
 def read_texts(
-    columns: Mapping[str, Any],
-    reading: Reading,
-    where: Callable[[int], str],
-    wanted: Collection[str],
+    columns: Mapping[str, Any], hints: Mapping[str, Hints], wanted: Collection[str]
 ) -> tuple[dict[str, Parsed], dict[str, Texts]]:
     """Parse the columns of a text file, which share a decimal point and the order of dates.
 
     Args:
       columns: Arrow columns of texts by name.
-      reading: how the file is read.
-      where: words the place of a row.
+      hints: what is known of each.
       wanted: names of the columns to parse; the others only help to decide.
 
     Returns:
@@ -271,27 +266,20 @@ def read_texts(
         run: Any = map
         if rows > PARALLEL_ROWS:
             run = stack.enter_context(concurrent.futures.ThreadPoolExecutor(os.cpu_count())).map
-
-        def look_at(name: str) -> _Look:
-            plain = reading.types.get(name) is None and reading.point != ","
-            return _first_look(columns[name], reading.missing(name), plain=plain)
-
-        looks = dict(zip(columns, run(look_at, columns), strict=True))
+        found = run(lambda name: _first_look(columns[name], hints[name]), columns)
+        looks = dict(zip(columns, found, strict=True))
         texts = {name: look.texts for name, look in looks.items()}
-        meanings = decide_meanings(texts, {name: reading.hints(name) for name in columns}, where)
-
-        def parsed(name: str) -> Parsed:
-            look, meaning = looks[name], meanings[name]
-            values = look.values
-            if values is None:
-                values = parse_as(look.present, meaning)
-            return Parsed(values, meaning)
-
-        found = dict(zip(wanted, run(parsed, wanted), strict=True))
-    return found, {name: texts[name] for name in wanted if not meanings[name].is_text}
+        meanings = decide_meanings(texts, {name: hints[name] for name in columns})
+        parsed = run(lambda name: _parsed(looks[name], meanings[name]), wanted)
+        values = dict(zip(wanted, parsed, strict=True))
+    return values, {name: texts[name] for name in wanted if not meanings[name].is_text}
 
 
-def _first_look(column: Any, missing: Collection[str], *, plain: bool) -> _Look:
+def _parsed(look: _Look, meaning: Meaning) -> Parsed:
+    return Parsed(_parse_as(look.present, meaning) if look.values is None else look.values, meaning)
+
+
+def _first_look(column: Any, hints: Hints) -> _Look:
     """Parse plain numbers and dates at once, or count texts."""
     compute, pa = arrow().compute, arrow()
     if isinstance(column, pa.ChunkedArray):
@@ -301,12 +289,13 @@ def _first_look(column: Any, missing: Collection[str], *, plain: bool) -> _Look:
         return _Look(Texts(len(values), [Tally(0, "0.5", len(values))]), column, values)
     column = column if column.type == pa.string() else column.cast(pa.string())
     filled = compute.if_else(compute.equal(column, ""), None, column)
-    found = _plain_column(filled) if plain and missing == MISSING else None
-    if found is None:
-        return _counted(filled, missing)
-    values, row = found
-    tally = Tally(row, filled[row].as_py(), len(filled) - filled.null_count)
-    return _Look(Texts(len(column), [tally]), filled, values)
+    if hints.type is None and hints.point != "," and hints.missing == MISSING:
+        found = _plain_column(filled)
+        if found is not None:
+            values, row = found
+            tally = Tally(row, filled[row].as_py(), len(filled) - filled.null_count)
+            return _Look(Texts(len(column), [tally]), filled, values)
+    return _counted(filled, hints.missing)
 
 
 def _plain_column(texts: Any) -> tuple[NDArray[Any], int] | None:
@@ -320,17 +309,16 @@ def _plain_column(texts: Any) -> tuple[NDArray[Any], int] | None:
     if not len(some):
         return None
     first = compute.index(compute.is_valid(texts), True).as_py()
-    if compute.match_substring_regex(some[:1], _ISO_DATES)[0].as_py():
-        all_are = compute.all(compute.match_substring_regex(some, _ISO_DATES)).as_py()
+    if _matches(some[:1], _ISO_DATES)[0].as_py():
+        all_are = compute.all(_matches(some, _ISO_DATES)).as_py()
         dates = _cast_dates(texts) if all_are else None
         return None if dates is None else (dates, first)
-    if not compute.match_substring_regex(some[:1], _PLAIN_NUMBER["."])[0].as_py():
+    if not _matches(some[:1], _PLAIN_NUMBER["."])[0].as_py():
         return None
     try:
-        numbers = compute.cast(texts, arrow().float64())
+        values = _cast_numbers(texts)
     except arrow().ArrowInvalid:
         return None
-    values = np.asarray(numbers.to_numpy(zero_copy_only=False), np.float64)
     if np.isnan(values).sum() > texts.null_count:
         return None
     finite = values[np.isfinite(values)]
@@ -341,10 +329,19 @@ def _plain_column(texts: Any) -> tuple[NDArray[Any], int] | None:
             return None
         return None if _may_be_dates(some) else (values, first)
     for few in (texts.slice(0, FIRST_ROWS), texts):
-        row = compute.index(compute.match_substring_regex(few, _SURE_POINT), True).as_py()
+        row = compute.index(_matches(few, _SURE_POINT), True).as_py()
         if row >= 0:
             return values, row
     return None
+
+
+def _matches(texts: Any, pattern: str) -> Any:
+    return arrow().compute.match_substring_regex(texts, pattern)
+
+
+def _cast_numbers(texts: Any) -> NDArray[np.float64]:
+    numbers = arrow().compute.cast(texts, arrow().float64())
+    return np.asarray(numbers.to_numpy(zero_copy_only=False), np.float64)
 
 
 def _may_be_dates(texts: Any) -> bool:
@@ -354,70 +351,55 @@ def _may_be_dates(texts: Any) -> bool:
     return sum(map(_may_be_date, sample)) >= NEARLY_ALL * len(sample)
 
 
+def _may_be_date(text: str) -> bool:
+    orders = ("digits", "month", *(f"unmarked {order}" for order in UNMARKED_ORDERS))
+    return text.isdecimal() and any(read_date(text, order) is not None for order in orders)
+
+
 def _counted(column: Any, missing: Collection[str]) -> _Look:
     """Trim and count texts."""
     compute, pa = arrow().compute, arrow()
     codes, levels = encoded_texts(column)
     if len(levels) <= MANY_TEXTS:
         trimmed = [level.strip() for level in levels]
-        absent = np.array([is_missing(text, missing) for text in trimmed] + [True])
-        tallies = _tallies_of_codes(codes, np.arange(len(codes)), trimmed)
-        texts = _texts_of(tallies, len(codes), missing)
+        texts = texts_of(tallies_of(codes, trimmed), len(codes), missing)
+        absent = np.array([is_missing(text, missing) or not text for text in trimmed] + [True])
         indices = pa.array(codes.astype(np.int32), mask=absent[codes])
         return _Look(texts, pa.DictionaryArray.from_arrays(indices, pa.array(trimmed, pa.string())))
     trim = compute.utf8_trim_whitespace(column)
-    absent = compute.is_in(compute.utf8_lower(trim), pa.array(sorted(missing)))
-    absent = compute.and_not(absent, compute.is_in(trim, pa.array(sorted(NAMES)))).fill_null(True)
-    alike = compute.match_substring_regex(trim, _ALIKE).fill_null(False)
-    alike = compute.and_(alike, compute.less_equal(compute.binary_length(trim), MAX_EXACT_DIGITS))
-    alike = compute.and_not(alike.fill_null(False), absent)
+    absent = _are_missing(trim, missing).fill_null(True)
+    alike = compute.and_not(_matches(trim, _PLAIN_NUMBER[".,"]).fill_null(False), absent)
+    is_short = compute.less_equal(compute.binary_length(trim), MAX_EXACT_DIGITS)
+    alike = compute.and_(alike, is_short.fill_null(False))
     tallies = _alike_tallies(trim, alike)
     others = compute.invert(alike) if tallies else compute.is_valid(trim)
     rows = np.flatnonzero(others.to_numpy(zero_copy_only=False))
     codes, levels = encoded_texts(trim.take(pa.array(rows)))
-    tallies += _tallies_of_codes(codes, rows, levels)
-    texts = _texts_of(tallies, len(column), missing)
+    texts = texts_of([*tallies, *tallies_of(codes, levels, rows)], len(column), missing)
     return _Look(texts, compute.if_else(absent, None, trim))
 
 
-def _texts_of(tallies: Sequence[Tally], rows: int, missing: Collection[str]) -> Texts:
-    kept: dict[bool, list[Tally]] = {True: [], False: []}
-    for tally in sorted(tallies):
-        if tally.text:
-            kept[is_missing(tally.text, missing)].append(tally)
-    return Texts(rows, kept[False], kept[True])
-
-
-def _tallies_of_codes(
-    codes: NDArray[np.intp], rows: NDArray[np.intp], levels: Sequence[str]
-) -> list[Tally]:
-    """Count the texts whose codes are given, -1 for none, at some rows."""
-    present = np.flatnonzero(codes >= 0)
-    first = np.zeros(len(levels), np.intp)
-    first[codes[present[::-1]]] = rows[present[::-1]]
-    sizes = np.bincount(codes[present], minlength=len(levels)).tolist()
-    joined: dict[str, Tally] = {}
-    for tally in map(Tally, first.tolist(), levels, sizes):
-        if tally.rows:
-            join_tally(joined, tally.text, tally)
-    return list(joined.values())
+def _are_missing(texts: Any, missing: Collection[str]) -> Any:
+    """Return which trimmed texts mean a missing value, null for null."""
+    compute, pa = arrow().compute, arrow()
+    marks, names = (pa.array(sorted(words), texts.type) for words in (missing, NAMES))
+    absent = compute.is_in(compute.utf8_lower(texts), marks)
+    absent = compute.and_not(absent, compute.is_in(texts, names))
+    return compute.if_else(compute.is_valid(texts), absent, None)
 
 
 def _alike_tallies(texts: Any, alike: Any) -> list[Tally]:
     """Count numbers that are written alike by one of them; none if most may be dates."""
     compute, pa = arrow().compute, arrow()
     rows = np.flatnonzero(alike.to_numpy(zero_copy_only=False))
-    if not len(rows):
-        return []
     chosen = texts.take(pa.array(rows))
-    if _may_be_dates(chosen):
+    if not len(rows) or _may_be_dates(chosen):
         return []
     shapes = compute.replace_substring_regex(chosen, "[0-9]", "0")
-    codes = compute.match_substring_regex(chosen, "^0[0-9]").cast(pa.string())
-    encoded = compute.binary_join_element_wise(shapes, codes, " ").dictionary_encode()
-    codes = encoded.indices.to_numpy(zero_copy_only=False)
+    coded = _matches(chosen, "^0[0-9]").cast(pa.string())
+    codes, levels = encoded_texts(compute.binary_join_element_wise(shapes, coded, " "))
     tallies = []
-    for code in range(len(encoded.dictionary)):
+    for code in range(len(levels)):
         places = np.flatnonzero(codes == code)
         several = chosen.take(pa.array(places[:1000])).to_pylist()
         # A whole number that may be a date stands for none that is not.
@@ -426,66 +408,53 @@ def _alike_tallies(texts: Any, alike: Any) -> list[Tally]:
     return tallies
 
 
-def _may_be_date(text: str) -> bool:
-    if not text.isdecimal():
-        return False
-    unmarked = (as_unmarked(text, order) for order in ("mdy", "dmy", "digits"))
-    return any(moment is not None for moment in (as_digits(text), as_month(text), *unmarked))
-
-
-def parse_as(present: Any, meaning: Meaning) -> NDArray[Any]:
+def _parse_as(present: Any, meaning: Meaning) -> NDArray[Any]:
     """Parse texts, null where missing, by a meaning; texts of another kind become missing."""
     compute, kind = arrow().compute, meaning.kind
-    is_dictionary = arrow().types.is_dictionary(present.type)
-    if meaning.is_text and not is_dictionary:
-        return np.asarray(present.fill_null(meaning.fill).to_numpy(zero_copy_only=False), object)
-    cast: Any = None
-    if kind.point and not is_dictionary:
-        is_plain = compute.match_substring_regex(present, _PLAIN_NUMBER[kind.point])
-        plain = compute.replace_substring(present, ",", ".") if kind.point == "," else present
-        numbers = compute.cast(compute.if_else(is_plain, plain, None), arrow().float64())
-        cast = np.asarray(numbers.to_numpy(zero_copy_only=False), np.float64)
-    elif kind.order == "iso" and not is_dictionary:
-        is_plain = compute.match_substring_regex(present, _ISO_DATES)
-        cast = _cast_dates(compute.if_else(is_plain, present, None))
+    plain = _PLAIN_NUMBER.get(kind.point) or (_ISO_DATES if kind.order == "iso" else None)
+    cast = None
+    if plain is not None and not arrow().types.is_dictionary(present.type):
+        is_plain = _matches(present, plain)
+        texts = compute.if_else(is_plain, present, None)
+        if kind.point:
+            cast = _cast_numbers(compute.replace_substring(texts, ",", "."))
+        else:
+            cast = _cast_dates(texts)
     if cast is None:
-        codes, levels = encoded_texts(present)
-        values = meaning.parse([*levels, ""] if present.null_count else levels)
-        return values[codes]
+        return meaning.parse_coded(*encoded_texts(present))
     others = np.flatnonzero(~is_plain.fill_null(True).to_numpy(zero_copy_only=False))
     if not len(others):
-        return np.asarray(cast)
-    codes, levels = encoded_texts(present.take(arrow().array(others)))
-    values = meaning.parse(levels)
+        return cast
+    values = meaning.parse_coded(*encoded_texts(present.take(arrow().array(others))))
     whole = cast.astype(np.promote_types(cast.dtype, values.dtype))
-    whole[others] = values[codes]
-    return np.asarray(whole)
+    whole[others] = values
+    return whole
 
 
 def encoded_texts(texts: Any) -> tuple[NDArray[np.intp], list[str]]:
     """Return the codes of texts, -1 where null, and the distinct texts."""
-    pa = arrow()
-    if isinstance(texts, pa.ChunkedArray):
-        is_dictionary = pa.types.is_dictionary(texts.type)
-        texts = (texts.unify_dictionaries() if is_dictionary else texts).combine_chunks()
-    if not pa.types.is_dictionary(texts.type):
-        texts = texts.cast(pa.large_string()).dictionary_encode()
+    if not arrow().types.is_dictionary(texts.type):
+        texts = texts.cast(arrow().large_string()).dictionary_encode()
     codes = texts.indices.fill_null(-1).to_numpy(zero_copy_only=False)
-    return codes.astype(np.intp), texts.dictionary.cast(pa.large_string()).to_pylist()
+    return codes.astype(np.intp), texts.dictionary.cast(arrow().large_string()).to_pylist()
 
 
-def count_missing_texts(column: Any) -> int:
-    """Count the texts of an Arrow column that are null or mean a missing value."""
-    compute, pa = arrow().compute, arrow()
-    lower = compute.utf8_lower(compute.utf8_trim_whitespace(column.cast(pa.large_string())))
-    absent = compute.is_in(lower, pa.array(sorted(MISSING), pa.large_string()))
-    return int(compute.sum(absent).as_py() or 0) + int(column.null_count)
-
-
-def _cast_dates(present: Any) -> NDArray[Any] | None:
+def _cast_dates(texts: Any) -> NDArray[Any] | None:
     """Cast texts to dates; None if a day or time does not exist."""
     try:
-        dates = arrow().compute.cast(present, arrow().timestamp("us"))
+        dates = arrow().compute.cast(texts, arrow().timestamp("us"))
     except arrow().ArrowInvalid:
         return None
     return in_seconds(dates.to_numpy(zero_copy_only=False))
+
+
+def count_missing(column: Any) -> int:
+    """Count the missing values of an Arrow column: null, NaN, infinite, or texts that say so."""
+    types, compute = arrow().types, arrow().compute
+    if types.is_floating(column.type):
+        return len(column) - (compute.sum(compute.is_finite(column)).as_py() or 0)
+    nulls = int(column.null_count)
+    if kind_of(column.type) != TEXT or types.is_dictionary(column.type):
+        return nulls
+    trimmed = compute.utf8_trim_whitespace(column.cast(arrow().large_string()))
+    return nulls + int(compute.sum(_are_missing(trimmed, MISSING)).as_py() or 0)

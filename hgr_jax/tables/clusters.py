@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import functools
 import pickle
-from collections.abc import Iterable, Iterator
-from typing import Any, Protocol
+from collections.abc import Callable, Iterable, Iterator
+from typing import Any
 
 from hgr_jax._optional import require
 from hgr_jax.tables.arrow_columns import arrow, as_arrow
@@ -13,27 +13,13 @@ from hgr_jax.tables.arrow_columns import arrow, as_arrow
 SPARK_SCHEMA = "part int, result binary"
 
 
-class PartFunction(Protocol):
-    """A function of the rows of one part; pickled, and called on the machine that holds them."""
+PartFunction = Callable[[Iterable[Any], int], Any]
+"""A function of Arrow tables, the rows of one part, and the place of that part.
 
-    def __call__(self, tables: Iterable[Any], part: int) -> Any:
-        """Compute a result from Arrow tables of any size, given the place of their part."""
-
-
-class Cluster(Protocol):
-    """A partitioned table, and the engine that computes functions of its parts.
-
-    Attributes:
-      name: name of the table in messages.
-    """
-
-    name: str
-
-    def each(self, function: PartFunction) -> list[Any]:
-        """Return the result of each part, in order."""
+It is pickled, and called on the machine that holds the rows."""
 
 
-def as_cluster(table: Any) -> Cluster | None:
+def as_cluster(table: Any) -> DaskTable | SparkTable | None:
     """Wrap a Dask or Spark table; None for any other table."""
     module = type(table).__module__
     if module.startswith("dask."):
@@ -44,7 +30,11 @@ def as_cluster(table: Any) -> Cluster | None:
 
 
 class DaskTable:
-    """The partitions of a Dask data frame or array, computed by Dask's current scheduler."""
+    """The partitions of a Dask data frame or array, computed by Dask's current scheduler.
+
+    Attributes:
+      name: name of the table in messages.
+    """
 
     def __init__(self, table: Any) -> None:
         """Take a frame, or an array ``(n, p)``, whose blocks are rechunked to all columns."""

@@ -1,4 +1,4 @@
-"""Read a table of a database: SQLite by the standard library, DuckDB as Arrow, each by a process.
+"""Read a table of a database: SQLite by the standard library, DuckDB as Arrow.
 
 Databases are opened to be read only, in their place unless packed, and reach no other file.
 """
@@ -14,17 +14,10 @@ from typing import Any
 from hgr_jax._optional import require
 from hgr_jax._texts import near_matches
 from hgr_jax.tables.faults import TableError, listed, printable, unreadable
-from hgr_jax.tables.isolated import call_isolated
 
 
-def read_sqlite(path: Path, shown: str, wanted: str | None) -> tuple[list[str], list[Any], str]:
+def sqlite_columns(path: Path, shown: str, wanted: str | None) -> tuple[list[str], list[Any], str]:
     """Read a table or view of an SQLite database: names, tuples of values, and a note."""
-    found = call_isolated(_sqlite_columns, path, shown, wanted, shown=shown, kind="SQLite")
-    assert isinstance(found, tuple)
-    return found
-
-
-def _sqlite_columns(path: Path, shown: str, wanted: str | None) -> tuple[list[str], list[Any], str]:
     try:
         uri = f"{path.absolute().as_uri()}?mode=ro"
         with contextlib.closing(sqlite3.connect(uri, uri=True)) as database:
@@ -41,15 +34,8 @@ def _sqlite_columns(path: Path, shown: str, wanted: str | None) -> tuple[list[st
         raise unreadable(shown, "SQLite", error) from None
 
 
-def read_duckdb(path: Path, shown: str, wanted: str | None) -> tuple[Any, str]:
+def duckdb_table(path: Path, shown: str, wanted: str | None) -> tuple[Any, str]:
     """Read a table or view of a DuckDB database as an Arrow table, with a note."""
-    require("duckdb")
-    found = call_isolated(_duckdb_table, path, shown, wanted, shown=shown, kind="DuckDB")
-    assert isinstance(found, tuple)
-    return found
-
-
-def _duckdb_table(path: Path, shown: str, wanted: str | None) -> tuple[Any, str]:
     with open_duckdb(path, shown, wanted) as (table, note):
         return table.to_arrow_table(), note
 

@@ -10,10 +10,11 @@ import collections
 import contextlib
 import csv
 import dataclasses
+import functools
 import io
 import itertools
 import re
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 
 from hgr_jax._texts import counted
 from hgr_jax.tables.faults import TableError
@@ -22,7 +23,7 @@ from hgr_jax.tables.meanings import NEARLY_ALL, is_gap_sign, is_missing
 from hgr_jax.tables.number_texts import is_number
 from hgr_jax.tables.reading import Reading
 
-DELIMITERS, COLONS, WIDE = ",;\t|", "::", "  "
+DELIMITERS, COLONS = ",;\t|", "::"
 
 RARE_DELIMITERS = "^~\x01\x1f"
 """Delimiters that are tried too, though a cell may hold them."""
@@ -40,14 +41,9 @@ MIN_VALUES = 0.4
 """Least share of values among the cells of columns that are apart by spaces."""
 
 _COMMENTS = ("#", "%", "//")
+"""How lines above a table begin that are comments."""
 
-_ERRORS = ("#N/A", "#NA", "#DIV/0!", "#REF!", "#VALUE!", "#NAME?", "#NUM!", "#NULL!", "#ERROR!")
-"""Missing values of spreadsheets, which begin no comment."""
-
-MAX_COMMENTS = 0.2
-"""Largest share of lines within a table that may be comments."""
-
-_WORDS = re.compile(r'"(?:[^"]|"")*"|\S+')
+_GAPS, _WORDS = re.compile(r"\s{2,}|\t+"), re.compile(r'"(?:[^"]|"")*"|\S+')
 
 
 @dataclasses.dataclass(frozen=True)
@@ -58,10 +54,8 @@ class Dialect:
       delimiter: the character between values, in the rewritten lines if they are rewritten.
       width: number of columns.
       layout: where the names and the rows are.
-      comment: how lines begin that are no rows; ``""`` for none.
-      delimiters: number of delimiters of a row, which is no comment though it begins as one.
-      separator: what separates values in lines that are rewritten, a space for runs of spaces.
-      ends: ends of columns of fixed width; empty for none.
+      comment: how lines begin that are no rows, among the rows too; ``""`` for none.
+      split: splits a line that is rewritten, for no single character separates its values.
       lines_before: number of lines before the first row of data.
       notes: what was found out and may be wrong, one sentence each.
     """
@@ -70,54 +64,42 @@ class Dialect:
     width: int = 0
     layout: TableLayout = TableLayout([], None, 0)  # noqa: RUF009 - is not changed
     comment: str = ""
-    delimiters: int = 0
-    separator: str = ""
-    ends: tuple[int, ...] = ()
+    split: Callable[[str], list[str]] | None = None
     lines_before: int = 0
     notes: tuple[str, ...] = ()
 
-    @property
-    def is_rewritten(self) -> bool:
-        """Whether lines are rewritten before they are parsed."""
-        return bool(self.separator or self.ends)
-
-    def are_comments(self, lines: Iterable[str]) -> Iterator[bool]:
-        """Yield whether each line is a comment, outside of quotes.
-
-        Within the table a row may begin as one ("% of women"): it has as many values as others.
-        """
-        is_head, is_open = True, False
+    def rewritten(self, lines: Iterable[str]) -> Iterator[str]:
+        """Yield lines as they are, or with tabs between their values."""
         for line in lines:
-            found = bool(self.comment) and not is_open and line.startswith(self.comment)
-            found = found and not line.upper().startswith(_ERRORS)
-            even = any(line.count(mark) == self.delimiters for mark in DELIMITERS)
-            if found and self.delimiters and even:
-                found = is_head and line[len(self.comment) :].startswith((" ", "\t", self.comment))
-            is_head = is_head and (found or not line.strip())
-            if not found:
-                is_open ^= bool(line.count('"') % 2)
-            yield found
-
-    def rewritten(self, line: str) -> str:
-        """Rewrite a line into one with tabs between values."""
-        return "\t".join(split_line(line, self)) + "\n"
+            if self.split is None:
+                yield line
+            else:
+                cells = self.split(line.rstrip("\r\n"))
+                yield "\t".join(cell.replace('"', "").replace("\t", " ") for cell in cells) + "\n"
 
 
-def split_line(line: str, dialect: Dialect) -> list[str]:
-    """Return the values of a line whose columns are apart by spaces."""
-    line = line.rstrip("\r\n").expandtabs() if dialect.ends else line.rstrip("\r\n")
-    if dialect.ends:
-        starts = (0, *dialect.ends)
-        places = itertools.pairwise((*starts, max(len(line), starts[-1])))
-        cells = [line[start:end].strip() for start, end in places]
-        cells = cells if any(cells) else []
-    elif dialect.separator == " ":
-        cells = _WORDS.findall(line)
-    else:
-        pattern = r"\s{2,}|\t+" if dialect.separator == WIDE else re.escape(dialect.separator)
-        text = line.strip() if dialect.separator == WIDE else line
-        cells = re.split(pattern, text) if text else []
-    return [cell.replace('"', "").replace("\t", " ") for cell in cells]
+def _at_gaps(line: str) -> list[str]:
+    """Split a line at runs of spaces, and at tabs."""
+    return _GAPS.split(line.strip()) if line.strip() else []
+
+
+def _at_ends(line: str, ends: Sequence[int]) -> list[str]:
+    """Split a line of columns of fixed width."""
+    line = line.expandtabs()
+    places = itertools.pairwise((0, *ends, max(len(line), ends[-1])))
+    cells = [line[start:end].strip() for start, end in places]
+    return cells if any(cells) else []
+
+
+def without_comments(lines: Iterable[str], comment: str) -> Iterator[str]:
+    """Yield lines, blank ones in place of comments, which begin with a mark outside of quotes."""
+    is_open = False
+    for line in lines:
+        if comment and not is_open and line.startswith(comment):
+            yield "\n"
+        else:
+            is_open ^= bool(line.count('"') % 2)
+            yield line
 
 
 @contextlib.contextmanager
@@ -132,10 +114,7 @@ def any_length() -> Iterator[None]:
 
 def split_lines(lines: Iterable[str], dialect: Dialect) -> tuple[list[list[str]], list[int]]:
     """Return rows of trimmed cells, and the number of lines up to the end of each."""
-    if dialect.is_rewritten:
-        rows = [split_line(line, dialect) for line in lines]
-        return rows, [*range(1, len(rows) + 1)]
-    reader = csv.reader(iter(lines), delimiter=dialect.delimiter)
+    reader = csv.reader(dialect.rewritten(lines), delimiter=dialect.delimiter)
     rows, ends = [], []
     with any_length():
         for cells in reader:
@@ -154,16 +133,16 @@ def find_dialect(text: str, shown: str, reading: Reading) -> Dialect:
     lines = list(itertools.islice(io.StringIO(text, newline=""), HEAD_LINES))
     separator = re.match(r'"?sep=(.)"?\r?\n', lines[0]) if lines else None  # Excel's first line
     skip = max(reading.skip, int(bool(separator)))
-    spare = _comments_of(lines, skip, reading)
-    are_comments = list(spare.are_comments(lines))
-    used = [
-        "\n" if place < skip or are_comments[place] else line for place, line in enumerate(lines)
-    ]
+    comment = reading.comment or ""
+    used = list(without_comments(["\n"] * skip + lines[skip:], comment))
+    mark, comments = _comments_above(used)
+    for place in comments:
+        used[place] = "\n"
     if not any(line.strip() for line in used):
         raise TableError(f"{shown} is empty: expected a line of column names, then rows")
     delimiter = reading.delimiter or (separator and separator[1] != '"' and separator[1]) or None
     dialect = _double_colons(used) if delimiter is None else None
-    dialect = dialect or _separated(used, delimiter, reading.point)
+    dialect = dialect or _separated(used, delimiter, reading.decimal)
     if delimiter == " " or (delimiter is None and dialect.width == 1):
         dialect = _spaced(used, forced=delimiter == " ") or dialect
         above = dialect.lines_before
@@ -173,64 +152,50 @@ def find_dialect(text: str, shown: str, reading: Reading) -> Dialect:
             dialect = dataclasses.replace(dialect, notes=(*dialect.notes, note))
     rows, ends = split_lines(used, dialect)
     names_row = reading.names_row(rows, ends, shown)
-    totals = reading.footer is None
-    layout = find_layout(rows, dialect.width, names_row, shown, totals=totals)
+    layout = find_layout(rows, dialect.width, names_row, shown, totals=reading.footer is None)
     named = dialect.width if layout.names_row is None else max(1, len(rows[layout.names_row]))
     if named < dialect.width and dialect.delimiter != "\t":  # rows with too many values
         dialect = dataclasses.replace(dialect, width=named)
-        layout = find_layout(rows, named, names_row, shown, totals=totals)
+        layout = find_layout(rows, named, names_row, shown, totals=reading.footer is None)
     if dialect.width == 1 and not delimiter and not any(map(is_value, rows[-1])):
         note = "no character between values was found: one column (--delimiter)"
         dialect = dataclasses.replace(dialect, notes=(*dialect.notes, note))
-    comment = spare.comment if any(are_comments) else ""
-    if layout.names_row is None and comment and reading.header:
-        first_line = ends[layout.first - 1] if layout.first else 0
-        comments = [place for place in range(first_line + 1) if are_comments[place]]
-        dialect, layout = _with_commented_names(dialect, layout, lines, comments, comment)
-    if comment and layout.names and layout.names[0].startswith(comment):
-        layout.names[0] = layout.names[0].lstrip(comment).strip()
-    said = f"{sum(are_comments)} lines that begin with {comment!r} are comments (--comment)"
+    notes = [*dialect.notes, *layout.remarks(ends)]
+    if mark and layout.names:
+        layout.names[0] = layout.names[0].lstrip(mark).lstrip() or layout.names[0]
+    if comments:
+        notes.insert(0, f"{counted(len(comments), 'line')} of comments above the table left out")
+        if layout.names_row is None and reading.header:
+            names = lines[comments[-1]].lstrip(mark).lstrip(" ")
+            (names_of_comment,) = split_lines([names], dialect)[0] or [[]]
+            if len(names_of_comment) == dialect.width and not any(map(is_value, names_of_comment)):
+                layout = dataclasses.replace(layout, names=names_of_comment, names_row=0)
+                notes = [f"names in line {comments[-1] + 1}, a comment", *dialect.notes]
     return dataclasses.replace(
         dialect,
         layout=layout,
         comment=comment,
-        delimiters=spare.delimiters,
         lines_before=max(ends[layout.first - 1] if layout.first else 0, skip),
-        notes=(*([said] if comment else []), *dialect.notes, *layout.remarks(ends)),
+        notes=tuple(notes),
     )
 
 
-def _comments_of(lines: Sequence[str], skip: int, reading: Reading) -> Dialect:
-    """Return a dialect that knows how comments begin, and what a row has that begins so."""
-    if reading.comment:
-        return Dialect("", comment=reading.comment)
+def _comments_above(lines: Sequence[str]) -> tuple[str, list[int]]:
+    """Return how comments begin, and the places of those above the first line that is none.
+
+    The last may be a line of names: it has as many values as the line below it.
+    """
+    filled = [place for place, line in enumerate(lines) if line.strip()]
     for mark in _COMMENTS:
-        marked = [line.startswith(mark) for line in lines[skip:]]
-        inner = list(itertools.dropwhile(bool, marked))
-        if not any(marked) or not inner or sum(inner) > MAX_COMMENTS * len(inner):
+        begins = [lines[place].startswith(mark) for place in filled]
+        if all(begins) or not begins[0]:
             continue
-        counts = collections.Counter(
-            max(map(line.count, DELIMITERS))
-            for line in lines[skip:]
-            if line.strip() and not line.startswith(mark)
-        )
-        delimiters = counts.most_common(1)[0][0] if counts else 0
-        return Dialect("", comment=mark, delimiters=delimiters)
-    return Dialect("")
-
-
-def _with_commented_names(
-    dialect: Dialect, layout: TableLayout, lines: Sequence[str], above: Sequence[int], comment: str
-) -> tuple[Dialect, TableLayout]:
-    """Take names from the last comment before the rows, where there is no other line of them."""
-    for place in reversed(above):
-        line = lines[place].lstrip(comment).lstrip(" ")
-        names = next(iter(split_lines([line], dialect)[0]), [])
-        if len(names) == dialect.width and not any(map(is_value, names)):
-            found = dataclasses.replace(layout, names=names, names_row=layout.first, notes=[])
-            note = f"names in line {place + 1}, a comment"
-            return dataclasses.replace(dialect, notes=(*dialect.notes, note)), found
-    return dialect, layout
+        count = begins.index(False)
+        last, below = lines[filled[count - 1]], lines[filled[count]]
+        even = any(last.count(each) == below.count(each) > 0 for each in DELIMITERS)
+        are_names = even and not last[len(mark) :].startswith((" ", "\t", mark))
+        return mark, filled[: count - are_names]
+    return "", []
 
 
 def _separated(lines: Sequence[str], delimiter: str | None, point: str | None) -> Dialect:
@@ -310,7 +275,7 @@ def _double_colons(lines: Sequence[str]) -> Dialect | None:
     width, count = widths.most_common(1)[0]
     if not width or count < NEARLY_ALL * widths.total():
         return None
-    return Dialect("\t", width + 1, separator=COLONS)
+    return Dialect("\t", width + 1, split=lambda line: line.split(COLONS))
 
 
 def _spaced(lines: Sequence[str], *, forced: bool) -> Dialect | None:
@@ -320,44 +285,40 @@ def _spaced(lines: Sequence[str], *, forced: bool) -> Dialect | None:
     """
     places = [place for place, line in enumerate(lines) if line.strip()][-SCORED_LINES:]
     lines = [lines[place] for place in places]
-    notes = ("columns are apart by spaces",)
-    for separator in (WIDE, " "):
-        dialect = Dialect("\t", separator=separator, notes=notes)
-        rows = [split_line(line, dialect) for line in lines]
+    for split, share in ((_at_gaps, 1), (_WORDS.findall, NEARLY_ALL)):
+        dialect = Dialect("\t", split=split, notes=("columns are apart by spaces",))
+        rows = split_lines(lines, dialect)[0]
         widths = [len(row) for row in rows]
         width = collections.Counter(widths[1:] or widths).most_common(1)[0][0]
-        run = min(RUN, len(rows) - 1) or 1
-        starts = _longest_run(widths, width, run)
-        body = rows[starts[0] :] if starts else []
-        of_width = [row for row in body if len(row) == width]
+        start = _begin_of_longest_run(widths, width)
+        of_width = [row for row in rows[start:] if len(row) == width]
         # Names may hold single spaces where two are between columns.
-        named = not starts or starts[0] == 0 or separator == " "
-        regular = len(of_width) >= (1 if separator == WIDE else NEARLY_ALL) * len(body) > 0
-        regular = regular and (named or widths[starts[0] - 1] in (width, width + 1))
+        regular = start <= 0 or share < 1 or widths[start - 1] in (width, width + 1)
+        regular = regular and start >= 0 and len(of_width) >= share * (len(rows) - start)
         regular = regular and not any(map(_hold_several_numbers, zip(*of_width, strict=True)))
         valued = forced or _share_of_values(of_width[1:] or of_width) >= MIN_VALUES
         if width > 1 and valued and (forced or regular):
-            above = places[starts[0] - 1] if starts and starts[0] > 1 else 0
+            above = places[start - 1] if start > 1 else 0
             return dataclasses.replace(dialect, width=width, lines_before=above)
     ends = _fixed_ends([line.rstrip("\r\n") for line in lines])
     if not ends:
         return None
-    dialect = Dialect("\t", len(ends) + 1, ends=ends, notes=("columns are of fixed width",))
-    body = [split_line(line, dialect) for line in lines][1:]
-    if not forced and _share_of_values(body) < MIN_VALUES:
-        return None
-    return dialect
+    split_at = functools.partial(_at_ends, ends=ends)
+    notes = ("columns are of fixed width",)
+    dialect = Dialect("\t", len(ends) + 1, split=split_at, notes=notes)
+    valued = forced or _share_of_values(split_lines(lines, dialect)[0][1:]) >= MIN_VALUES
+    return dialect if valued else None
 
 
-def _longest_run(widths: Sequence[int], width: int, least: int) -> list[int]:
-    """Return where the longest run of lines of a width begins, if it has enough of them."""
-    place, best = 0, (0, 0)
+def _begin_of_longest_run(widths: Sequence[int], width: int) -> int:
+    """Return where the longest run of lines of a width begins, -1 if it has too few of them."""
+    place, best = 0, (min(RUN, len(widths) - 1) or 1, -1)
     for value, run in itertools.groupby(widths):
         length = len(list(run))
-        if value == width and length >= max(least, best[0]):
+        if value == width and length >= best[0]:
             best = (length, place)
         place += length
-    return [best[1]] if best[0] else []
+    return best[1]
 
 
 def _hold_several_numbers(cells: Sequence[str]) -> bool:
@@ -381,6 +342,5 @@ def _fixed_ends(lines: Sequence[str]) -> tuple[int, ...]:
 
 def _share_of_values(rows: Sequence[Sequence[str]]) -> float:
     cells = [cell for row in rows for cell in row if cell]
-    return sum(is_value(cell) or is_missing(cell) or is_gap_sign(cell) for cell in cells) / max(
-        len(cells), 1
-    )
+    values = sum(is_value(cell) or is_missing(cell) or is_gap_sign(cell) for cell in cells)
+    return values / max(len(cells), 1)

@@ -6,7 +6,6 @@ The notes of the `Frame` say how columns were read.
 from __future__ import annotations
 
 import dataclasses
-import datetime
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -16,20 +15,12 @@ from numpy.typing import NDArray
 
 from hgr_jax._optional import require
 from hgr_jax._texts import near_matches
+from hgr_jax.tables.arrays import as_frame, as_numbers_in_days, from_frame, parse_column
 from hgr_jax.tables.arrow_columns import arrow, parquet_categories, read_texts, with_categories
-from hgr_jax.tables.columns import (
-    Frame,
-    Parsing,
-    add_note,
-    as_frame,
-    as_numbers_in_days,
-    from_frame,
-    holds_texts,
-    name_columns,
-    parse_column,
-)
-from hgr_jax.tables.databases import read_duckdb, read_sqlite
+from hgr_jax.tables.columns import Frame, add_note, name_columns
+from hgr_jax.tables.databases import duckdb_table, sqlite_columns
 from hgr_jax.tables.faults import TableError, unreadable
+from hgr_jax.tables.isolated import call_isolated
 from hgr_jax.tables.json_files import read_json
 from hgr_jax.tables.layouts import find_footer, find_layout
 from hgr_jax.tables.levels import Category, Unusable, encode_numbers, object_array
@@ -38,16 +29,19 @@ from hgr_jax.tables.packed import DATABASES, Contents, format_of, read_contents
 from hgr_jax.tables.reading import Reading
 from hgr_jax.tables.statistics_files import STATISTICS_FORMATS, read_statistics_file
 from hgr_jax.tables.text_files import TextFile, open_text
-from hgr_jax.tables.workbooks import read_sheet
-
-DAY_ZERO, SERIAL_DAYS = datetime.datetime(1899, 12, 30), range(10_000, 60_000)
-"""The day 0 of spreadsheets, and numbers of days, of 1927 to 2064, that are dates among dates."""
+from hgr_jax.tables.workbooks import sheet_of
 
 
-def read_arrow(body: bytes, kind: str, shown: str) -> Any:
-    """Read a Parquet or Feather file as an Arrow table."""
+def read_arrow(contents: Contents, kind: str, wanted: str | None) -> tuple[Any, str]:
+    """Read Parquet, Feather, or the ``wanted`` table of DuckDB as an Arrow table, with a note."""
+    shown = contents.shown
+    if kind == "DuckDB":
+        with contents.on_disk() as path:
+            require("duckdb")
+            found: tuple[Any, str] = call_isolated(duckdb_table, path, shown, wanted, kind=kind)
+            return found
     reader = require("pyarrow.parquet" if kind == "Parquet" else "pyarrow.feather")
-    source = arrow().BufferReader(body)
+    source = arrow().BufferReader(contents.body)
     try:
         if kind == "Parquet":
             with reader.ParquetFile(source) as file:
@@ -57,7 +51,7 @@ def read_arrow(body: bytes, kind: str, shown: str) -> Any:
         table.validate(full=True)  # damaged texts raise anything where they are read
     except (OSError, arrow().ArrowException) as error:
         raise unreadable(shown, kind, error) from None
-    return table
+    return table, ""
 
 
 def read_table(path: str | Path, reading: Reading | None = None, **options: Any) -> Frame:
@@ -106,14 +100,8 @@ def read_table(path: str | Path, reading: Reading | None = None, **options: Any)
     contents = read_contents(Path(path))
     kind, shown = format_of(contents), contents.shown
     check_fits(kind, shown, reading)
-    if kind == "CSV":
-        frame = _read_text(contents, reading)
-    elif kind == "workbook":
-        frame = _read_sheet(contents, reading)
-    elif kind in ("Parquet", "Feather", "DuckDB"):
-        frame = _read_arrow_file(contents, kind, reading)
-    else:
-        frame = _read_objects(contents, kind, reading)
+    read = {"CSV": _read_text, "workbook": _read_sheet}.get(kind)
+    frame = _read_columns(contents, kind, reading) if read is None else read(contents, reading)
     return _with_notes(frame, [(shown, contents.note)])
 
 
@@ -136,97 +124,44 @@ def _with_notes(frame: Frame, notes: Iterable[tuple[str, str]]) -> Frame:
     return dataclasses.replace(frame, notes=all_notes)
 
 
-def _read_arrow_file(contents: Contents, kind: str, reading: Reading) -> Frame:
-    """Read a file whose columns have the types of Arrow."""
-    shown, note = contents.shown, ""
-    if kind == "DuckDB":
-        with contents.on_disk() as path:
-            table, note = read_duckdb(path, shown, reading.table)
-    else:
-        table = read_arrow(contents.body, kind, shown)
-    if not table.num_rows or not table.num_columns:
-        raise TableError(f"{shown} has {table.num_rows} rows and {table.num_columns} columns")
-    frame, names = as_frame(table)
-    parsed = _parse_typed_columns(
-        shown, names, lambda i: from_frame(frame, i), reading, "in row {}".format
-    )
-    return _with_notes(parsed, [(shown, note)])
-
-
-def _read_objects(contents: Contents, kind: str, reading: Reading) -> Frame:
-    """Read a file whose values are objects: JSON, SQLite, or of a statistics program."""
-    if kind in STATISTICS_FORMATS:
+def _read_columns(contents: Contents, kind: str, reading: Reading) -> Frame:
+    """Read a file that has columns of values: types of Arrow, or objects."""
+    shown, typed = contents.shown, kind in ("Parquet", "Feather", "DuckDB")
+    if typed:
+        table, note = read_arrow(contents, kind, reading.table)
+        frame, names = as_frame(table)
+        columns, notes = [from_frame(frame, place) for place in range(len(names))], [(shown, note)]
+    elif kind in STATISTICS_FORMATS:
         names, columns, notes = read_statistics_file(contents, kind)
     elif kind == "SQLite":
         with contents.on_disk() as path:
-            names, values, note = read_sqlite(path, contents.shown, reading.table)
-        columns = [_sqlite_column(column) for column in values]
-        notes = [(contents.shown, note)]
+            names, values, note = call_isolated(
+                sqlite_columns, path, shown, reading.table, kind=kind
+            )
+        columns, notes = list(map(_without_binary, values)), [(shown, note)]
     else:
         names, columns, notes = read_json(contents, kind, reading)
     if not any(isinstance(column, Unusable) or len(column) for column in columns):
-        raise TableError(f"{contents.shown} holds no records")
+        raise TableError(f"{shown} holds no records")
 
     def where(row: int) -> str:
         return f"in record {row + 1}"
 
     # Programs write numbers in quotes, which pandas reads as numbers too; SQLite imports texts.
-    frame = _parse_typed_columns(
-        contents.shown, names, columns.__getitem__, reading, where, numbers_in_text=True
-    )
-    return _with_notes(frame, notes)
+    return _with_notes(_parse_columns(shown, names, columns, reading, where, typed=typed), notes)
 
 
-def _sqlite_column(values: Sequence[Any]) -> Any:
+def _without_binary(values: Sequence[Any]) -> Any:
     if bytes in set(map(type, values)):
         return Unusable("binary data (BLOB), neither numbers nor text")
     return object_array(values)
 
 
-def _parse_typed_columns(
-    shown: str,
-    old_names: Sequence[Any],
-    column: Callable[[int], Any],
-    reading: Reading,
-    where: Callable[[int], str],
-    *,
-    numbers_in_text: bool = False,
-) -> Frame:
-    """Parse the columns of a file whose values have types."""
-    names, notes = name_columns(old_names)
-    columns, skipped, kinds = {}, {}, {}
-    places = {name: place for place, name in enumerate(names)}
-    for name in reading.chosen(shown, names):
-        if reading.types.get(name) == "id":
-            skipped[name] = IDENTIFIERS
-            continue
-        parsing = Parsing(
-            reading.hints(name),
-            reading.missing(name),
-            where,
-            numbers_in_text,
-        )
-        values, note, kinds[name] = parse_column(column(places[name]), parsing)
-        if isinstance(values, Unusable):
-            skipped[name] = values.reason
-            continue
-        if reading.types.get(name) in ("category", "text") and not isinstance(values, Category):
-            values = encode_numbers(as_numbers_in_days(values).astype(np.float64))
-        if isinstance(values, Category):
-            levels = ["" if level.lower() in reading.na_texts else level for level in values.levels]
-            values = object_array([*levels, ""])[values.codes]
-        columns[name] = values
-        if values.dtype.kind == "m":
-            note = "; ".join(filter(None, [note, "a duration in days"]))
-        if note:
-            add_note(notes, name, note)
-    return _as_frame((shown,), columns, kinds, notes, skipped, reading)
-
-
 def _read_sheet(contents: Contents, reading: Reading) -> Frame:
     shown = contents.shown
     with contents.on_disk() as path:
-        sheet = read_sheet(path, shown, reading)
+        require("python_calamine")
+        sheet = call_isolated(sheet_of, path, shown, reading.sheet, kind="a workbook")
     rows = sheet.rows[max(reading.skip - sheet.line + 1, 0) :]
     before = max(reading.skip + 1, sheet.line)
     width = max(map(len, rows), default=0)
@@ -242,32 +177,53 @@ def _read_sheet(contents: Contents, reading: Reading) -> Frame:
     places = [place for place in range(layout.first, len(rows) - end) if any(texts[place])]
     if not places:
         raise TableError(f"{shown} has a header but no rows")
-    columns = [_dates_of([rows[place][column] for place in places]) for column in range(width)]
+    columns = [object_array([rows[place][column] for place in places]) for column in range(width)]
 
     def where(row: int) -> str:
         return f"in row {lines[places[row]]} of the sheet"
 
-    frame = _parse_typed_columns(shown, layout.names, columns.__getitem__, reading, where)
+    frame = _parse_columns(shown, layout.names, columns, reading, where, typed=True)
     remarks = [*sheet.notes, *layout.remarks(lines), *([note] if note else [])]
     return _with_notes(frame, [(shown, "; ".join(remarks))])
 
 
-def _dates_of(cells: list[Any]) -> NDArray[Any]:
-    """Return cells as an array; numbers among dates are days, as spreadsheets count them."""
-    is_serial = [isinstance(cell, int | float) and int(cell) in SERIAL_DAYS for cell in cells]
-    others = [cell for cell, serial in zip(cells, is_serial, strict=True) if not serial]
-    kinds = set(map(type, others)) - {type(None)}
-    if kinds == {datetime.datetime} and any(is_serial):
-        cells = [
-            DAY_ZERO + datetime.timedelta(days=cell) if serial else cell
-            for cell, serial in zip(cells, is_serial, strict=True)
-        ]
-    return object_array(cells)
+def _parse_columns(
+    shown: str,
+    old_names: Sequence[Any],
+    values: Sequence[Any],
+    reading: Reading,
+    where: Callable[[int], str],
+    *,
+    typed: bool,
+) -> Frame:
+    """Parse the columns of a file whose values have types, or texts that may be ``typed``."""
+    names, notes = name_columns(old_names)
+    columns, skipped, kinds = {}, {}, {}
+    given = dict(zip(names, values, strict=True))
+    for name in reading.chosen(shown, names):
+        kind = reading.types.get(name)
+        hints = dataclasses.replace(reading.hints(name, where), typed=typed)
+        column = Unusable(IDENTIFIERS) if kind == "id" else given[name]
+        found, note, kinds[name] = parse_column(column, hints)
+        if isinstance(found, Unusable):
+            skipped[name] = found.reason
+            continue
+        if kind in ("category", "text") and not isinstance(found, Category):
+            found = encode_numbers(as_numbers_in_days(found).astype(np.float64))
+        if isinstance(found, Category):
+            levels = ["" if level.lower() in reading.na_texts else level for level in found.levels]
+            found = object_array([*levels, ""])[found.codes]
+        elif found.dtype.kind == "m":
+            note = "; ".join(filter(None, [note, "a duration in days"]))
+        columns[name] = found
+        if note:
+            add_note(notes, name, note)
+    return _as_frame((shown,), columns, kinds, notes, skipped, reading)
 
 
 def _read_text(contents: Contents, reading: Reading) -> Frame:
     with contents.on_disk() as path:
-        typed = reading.point != "," and not reading.types
+        typed = reading.decimal != "," and not reading.types
         columns, file = open_text(path, contents.shown, reading).table(typed=typed)
         names, notes = names_of_text(file, reading)
         table = dict(zip(names, columns, strict=True))
@@ -312,16 +268,14 @@ def parse_texts(
     chosen = reading.chosen(shown, list(table))
     # The columns of a file decide together what a comma is, unless it is between the values.
     deciding = {name: table[name] for name in (chosen if comma else table)}
-    parsed, texts = read_texts(deciding, reading, where, chosen)
+    hints = {name: reading.hints(name, where) for name in deciding}
+    parsed, texts = read_texts(deciding, hints, chosen)
     of_columns = dict(notes[0])
-    for name, column in parsed.items():
-        if column.meaning.note:
-            add_note(of_columns, name, column.meaning.note)
-    for file, remarks in notes[1].items():
-        if remarks:
-            add_note(of_columns, file, "; ".join(remarks))
-    if note := missing_note(texts):
-        add_note(of_columns, shown, note)
+    said = [(name, column.meaning.note) for name, column in parsed.items()]
+    said += [(file, "; ".join(remarks)) for file, remarks in notes[1].items()]
+    for name, note in [*said, (shown, missing_note(texts))]:
+        if note:
+            add_note(of_columns, name, note)
     kinds = {name: column.meaning.kind.word for name, column in parsed.items()}
     values = {name: column.values for name, column in parsed.items() if not column.meaning.skip}
     skipped = {name: c.meaning.skip for name, c in parsed.items() if c.meaning.skip}
@@ -346,7 +300,7 @@ def _as_frame(
         raise TableError(f"{files[0]}: no column holds numbers or text; {name!r} holds {reason}")
     columns = {}
     for name, values in parsed.items():
-        if not holds_texts(values) and values.dtype.kind != "M":
+        if values.dtype != object and values.dtype.kind != "M":
             are_numbers = values.dtype.kind in "fiu" and kinds[name] in ("", "numbers")
             values = as_numbers_in_days(values).astype(np.float64)
             if are_numbers and reading.missing_numbers:

@@ -9,7 +9,7 @@ import numpy as np
 
 from hgr_jax._arrays import Floats
 from hgr_jax._checks import as_host_column
-from hgr_jax.tables.columns import read_variable
+from hgr_jax.tables.arrays import read_variable
 from hgr_jax.tables.levels import Category, Unusable, as_codes, pool_rare_levels
 
 
@@ -26,7 +26,8 @@ def read_given(a: Any, b: Any, given: Any) -> tuple[list[Floats], frozenset[int]
     rows = len(np.asarray(a))
     others = [("given", column) for column in _given_columns(given, rows)]
     named = [("a", a), ("b", b), *others]
-    values = [_with_pooled_levels(name, read_variable(name, x)) for name, x in named]
+    read = [read_variable(name, x) for name, x in named]
+    values = [_with_pooled_levels(name, x) for (name, _), x in zip(named, read, strict=True)]
     columns: list[Floats] = [
         as_host_column(name, as_codes(x), rows if name == "given" else None)
         for (name, _), x in zip(named, values, strict=True)
@@ -48,17 +49,12 @@ def read_column(name: str, value: Any) -> tuple[Floats, bool]:
     column = read_variable(name, value)
     if not isinstance(column, Category):
         return as_host_column(name, column, None), False
-    pooled, _ = pool_rare_levels(column)
-    if isinstance(pooled, Unusable):
-        raise ValueError(f"{name} cannot be used: {pooled.reason}.")
-    return np.where(pooled.codes < 0, np.nan, pooled.codes), True
+    return np.asarray(as_codes(_with_pooled_levels(name, column))), True
 
 
 def _with_pooled_levels(name: str, value: Any) -> Any:
     """Pool rare levels of a category, as `hgr_jax.scan` does."""
     if not isinstance(value, Category):
-        return value
-    if len(np.unique(value.codes)) == 1:
         return value
     pooled, _ = pool_rare_levels(value)
     if isinstance(pooled, Unusable):

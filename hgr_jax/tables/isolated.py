@@ -24,15 +24,22 @@ _CHILD = "from hgr_jax.tables.isolated import answer; answer()"
 
 
 def call_isolated(
-    function: Callable[..., Any], path: Path, *arguments: Any, shown: str, kind: str
+    function: Callable[..., Any], path: Path, shown: str, wanted: Any, *, kind: str
 ) -> Any:
-    """Return what a function of a module returns for a file, ``shown``, that is read as ``kind``.
+    """Return what a function of a module returns for a file, and for what is wanted of it.
+
+    Args:
+      function: takes the path, the name in messages, and what is wanted.
+      path: the file.
+      shown: its name in messages.
+      wanted: the sheet or table to read, None for any.
+      kind: the format in messages.
 
     Raises:
       TableError: for an error of the function, in one line, and for one that takes too much.
     """
     modules = os.pathsep.join(filter(None, sys.path))
-    task = pickle.dumps((function, (path, *arguments), MEMORY_LIMIT))
+    task = pickle.dumps((function, (path, shown, wanted), MEMORY_LIMIT))
     seconds = TIME_LIMIT + path.stat().st_size / BYTES_A_SECOND
     try:
         found = subprocess.run(

@@ -1,4 +1,4 @@
-"""Read JSON: records, records under a key, a record a line, columns by name, lists of values."""
+"""Read JSON: records, records under a key, a record a line, columns by name."""
 
 from __future__ import annotations
 
@@ -6,9 +6,8 @@ import json
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from hgr_jax._optional import require
 from hgr_jax.tables.databases import choose_table
-from hgr_jax.tables.faults import TableError, printable, unreadable
+from hgr_jax.tables.faults import TableError, printable
 from hgr_jax.tables.levels import Unusable, object_array
 from hgr_jax.tables.packed import Contents
 from hgr_jax.tables.reading import Reading
@@ -27,17 +26,16 @@ def read_json(
         text, note = as_text(path, shown, reading.encoding)
     try:
         content, chosen = _find_table(_parse_json(text, kind, shown), shown, reading)
-        frame = _frame_of(content, shown)
     except RecursionError:
         raise TableError(f"{shown}: its values are nested too deeply") from None
-    columns = [frame.iloc[:, place].tolist() for place in range(frame.shape[1])]
+    names, columns = _columns_of(content, shown)
     if "\\ud" in text.lower():  # the escape of half a character
-        columns = [list(map(_whole, values)) for values in columns]
-    names = [_whole(name) for name in frame.columns]
+        names, *columns = (list(map(_whole, values)) for values in (names, *columns))
     return names, list(map(_flat, columns)), [(shown, note), (shown, chosen)]
 
 
 def _parse_json(text: str, kind: str, shown: str) -> Any:
+    """Parse a value, or one in each line."""
     if not text.strip():
         raise TableError(f"{shown} is empty: expected records")
     if kind == "JSON":
@@ -56,11 +54,12 @@ def _parse_json(text: str, kind: str, shown: str) -> Any:
 
 
 def _loads(text: str) -> Any:
+    """Parse JSON; an integer of more digits than Python reads is infinite."""
     try:
         return json.loads(text)
     except json.JSONDecodeError:
         raise
-    except ValueError:  # an integer of more than 4,300 digits
+    except ValueError:
         return json.loads(text, parse_int=float)
 
 
@@ -70,9 +69,7 @@ def _find_table(content: Any, shown: str, reading: Reading) -> tuple[Any, str]:
     if isinstance(content, Mapping):
         if _is_list_of(content.get("features"), Mapping):  # GeoJSON
             return [feature.get("properties") or {} for feature in content["features"]], ""
-        if _is_list_of(content.get("data"), list) and isinstance(content.get("columns"), list):
-            return [content["columns"], *content["data"]], ""  # as pandas splits them
-        tables = [key for key, value in content.items() if _is_table(value)]
+        tables = [key for key, value in content.items() if _is_list_of(value, Mapping)]
     if reading.table is None:
         if not tables:
             return content, ""
@@ -82,38 +79,27 @@ def _find_table(content: Any, shown: str, reading: Reading) -> tuple[Any, str]:
     return content[table], note
 
 
-def _is_table(value: Any) -> bool:
-    """Return whether a value is a list of records, or a list of names and lists of values."""
-    lists = _is_list_of(value, list) and _is_list_of(value[0], str)
-    return lists or _is_list_of(value, Mapping)
-
-
 def _is_list_of(value: Any, kind: Any) -> bool:
     """Return whether a value is a list of such values, at least one."""
     return isinstance(value, list) and bool(value) and all(isinstance(v, kind) for v in value)
 
 
-def _frame_of(content: Any, shown: str) -> Any:
-    """Return parsed JSON as a data frame of pandas."""
-    make = require("pandas").DataFrame
-    try:
-        if isinstance(content, Mapping) and content:
-            kinds = set(map(type, content.values()))
-            return make(content if kinds in ({list}, {dict}) else [content], dtype=object)
-        if _is_list_of(content, list) and _is_list_of(content[0], str):
-            names, *rows = content
-            if odd := next((p for p, row in enumerate(rows, 2) if len(row) != len(names)), 0):
-                raise TableError(
-                    f"{shown}: expected {len(names)} values in each list, one for each name; list"
-                    f" {odd} has {len(content[odd - 1])}"
-                )
-            return make(rows, columns=names, dtype=object)
-        if isinstance(content, list) and all(isinstance(row, Mapping) for row in content):
-            return make(content, dtype=object)
-    except TableError:
-        raise
-    except ValueError as error:  # columns of different lengths
-        raise unreadable(shown, "JSON", error) from None
+def _columns_of(content: Any, shown: str) -> tuple[list[str], list[list[Any]]]:
+    """Return the names and the columns of a table."""
+    if isinstance(content, Mapping) and content:
+        columns = list(content.values())
+        if all(isinstance(column, Mapping) for column in columns):  # by name and row
+            rows = dict.fromkeys(row for column in columns for row in column)
+            return list(content), [[column.get(row) for row in rows] for column in columns]
+        if not all(isinstance(column, list) for column in columns):
+            content = [content]
+        elif len(set(map(len, columns))) > 1:
+            raise TableError(f"{shown} has columns of different lengths")
+        else:
+            return list(content), columns
+    if isinstance(content, list) and all(isinstance(record, Mapping) for record in content):
+        names = list(dict.fromkeys(name for record in content for name in record))
+        return names, [[record.get(name) for record in content] for name in names]
     raise TableError(f'{shown}: expected records, as in [{{"x": 1}}, {{"x": 2}}], or one a line')
 
 

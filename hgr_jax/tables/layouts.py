@@ -8,14 +8,14 @@ from __future__ import annotations
 
 import dataclasses
 import functools
-import itertools
 import re
 from collections.abc import Callable, Sequence
 
 import numpy as np
 
+from hgr_jax._texts import counted
 from hgr_jax.tables.faults import TableError
-from hgr_jax.tables.meanings import KINDS, is_gap_sign, is_missing
+from hgr_jax.tables.meanings import MOMENTS, is_gap_sign, is_missing
 from hgr_jax.tables.number_texts import FRACTION, as_number, is_number, parse_number
 
 LINE = "\N{NUMBER SIGN}LINE"
@@ -36,16 +36,11 @@ MIN_VALUED = 0.6
 LONG_TEXT = 40
 
 MIN_SUMMED = 4
-"""Number of numbers whose sum or mean tells a row of totals."""
-
+"""Number of numbers whose sum tells a row of totals."""
 
 _TOTAL = re.compile(
     r"(?:grand |sub|over|over-)?-?\s?(?:totals?|totaux|totale|totalen|sums?|summe|gesamt|insgesamt"
     r"|somme|suma|somma)\b[ :.]*(?:\([^)]*\))?",
-    re.IGNORECASE,
-)
-_MEAN = re.compile(
-    r"(?:averages?|avg|means?|mittelwert|durchschnitt|moyenne|promedio)\b[ :.]*(?:\([^)]*\))?",
     re.IGNORECASE,
 )
 _FOOTNOTE = re.compile(
@@ -54,7 +49,6 @@ _FOOTNOTE = re.compile(
     r"stand|as of|https?:)\b.*|[*\u2020\u00a9#].*|[-_=]{3,}.*|[0-9]+ rows.*",
     re.IGNORECASE | re.DOTALL,
 )
-_UNIT_ROW = re.compile(r"[(\[].{0,30}[)\]]|\S{1,12}(?: \S{1,12})?")
 
 
 @dataclasses.dataclass(frozen=True)
@@ -94,7 +88,7 @@ def is_value(text: str) -> bool:
 
 
 def _is_moment(text: str) -> bool:
-    return any(kind.read(text) is not None for kind in KINDS[2:] if not kind.asked)
+    return any(kind.read(text) is not None for kind in MOMENTS)
 
 
 def find_layout(
@@ -117,10 +111,8 @@ def find_layout(
     notes: list[tuple[str, int]] = []
     titles = [place for place in range(begin) if any(rows[place])]
     if titles and not fixed:
-        count = len(titles)
         title = next(filter(None, rows[titles[0]]))[:40]
-        lines = f"{count} line{'s' if count > 1 else ''} of titles"
-        notes.append((f"{lines} skipped ({title!r})", begin))
+        notes.append((f"{counted(len(titles), 'line')} of titles skipped ({title!r})", begin))
     if names_row is False:
         return TableLayout([""] * width, None, begin, notes)
     valued = _valued_columns(rows, begin, width)
@@ -137,8 +129,7 @@ def find_layout(
         notes.append((f"names in line {LINE}", begin + place))
     for other in range(place + 1, count):
         listed = ", ".join(filter(None, rows[begin + other]))[:40]
-        what = "units" if _holds_units(rows[begin + other], valued) else "no values"
-        notes.append((f"line {LINE} holds {what} ({listed}): left out", begin + other))
+        notes.append((f"line {LINE} holds no values ({listed}): left out", begin + other))
     if any(names) and all(map(is_value, filter(None, names))) and not fixed:
         listed = ", ".join(filter(None, names))[:40]
         notes.append((f"line {LINE}, {listed}, is read as names (--no-header)", begin + place))
@@ -150,9 +141,8 @@ def find_layout(
     first = begin + count
     if totals and first < len(rows) - 3 and _is_total(rows[first:], 0):
         label = next(filter(None, rows[first]))[:40]
-        notes.append(
-            (f"line {LINE}, {label!r}, is left out as a row of totals (--footer 0)", first)
-        )
+        said = f"line {LINE}, {label!r}, is left out as a row of totals (--footer 0)"
+        notes.append((said, first))
         first += 1
     return TableLayout(names, begin + place, first, notes)
 
@@ -248,45 +238,21 @@ def _is_absent(text: str) -> bool:
 
 
 def _may_number_columns(values: Sequence[str], rows: Sequence[Row], begin: int) -> bool:
-    """Tell whether the values of a line number the columns: years, wavelengths, dates, 0, 1, 2.
-
-    They ascend or descend, and lines below do not do so, nor hold years.
-    """
+    """Tell whether values of a line are names: years or dates above other values, or 0, 1, 2."""
     row = rows[begin]
+    if not any(cell and not is_value(cell) for cell in row):
+        counted_from = [list(map(str, range(first, first + len(values)))) for first in (0, 1)]
+        return values in counted_from and (len(values) > 2 or not row[0])
     columns = [column for column, cell in enumerate(row) if cell in values]
-    keys = [_key(row[column]) for column in columns]
-    has_words = any(cell and not is_value(cell) for cell in row)
-    steps = {after - before for before, after in itertools.pairwise(keys)}
-    if not has_words:
-        counted = steps == {1} and keys[0] in (0, 1)
-        return counted and (len(keys) > 2 or not row[0])
     below = [other for other in rows[begin + 1 :] if len(other) == len(row)][:BODY_ROWS]
-    years = all(map(_is_year, values))
     texts = [other[column] for other in below for column in columns if other[column]]
-    same = sum(map(_is_year, texts))
-    if years and same <= len(texts) / 2 and (_in_order(keys) or len({*keys}) < len(keys)):
-        return True
-    others = sum(_in_order([_key(other[column]) for column in columns]) for other in below)
-    return len(keys) > 2 and _in_order(keys) and others < len(below) / 2
+    return all(map(_is_time, values)) and sum(map(_is_time, texts)) <= len(texts) / 2
 
 
-def _is_year(text: str) -> bool:
-    return len(text) == 4 and text.isdecimal() and 1500 <= int(text) <= 2200
-
-
-def _key(text: str) -> float:
-    """Return a value as a number, NaN for any other text."""
-    if is_number(text):
-        return float(text)
-    moments = (kind.read(text) for kind in KINDS if kind.word == "dates" and not kind.asked)
-    moment = next((moment for moment in moments if moment), None)
-    return moment.timestamp() if moment else float("nan")
-
-
-def _in_order(keys: Sequence[float]) -> bool:
-    """Tell whether numbers ascend, or descend."""
-    steps = [after - before for before, after in itertools.pairwise(keys)]
-    return all(step > 0 for step in steps) or all(step < 0 for step in steps)
+def _is_time(text: str) -> bool:
+    """Tell whether a text may be a year or a date."""
+    is_year = len(text) == 4 and text.isdecimal() and 1500 <= int(text) <= 2200
+    return is_year or (not is_number(text) and _is_moment(text))
 
 
 def _repeat(
@@ -323,12 +289,6 @@ def _names_of(lines: Sequence[Row], width: int, *, fixed: bool) -> tuple[int, li
     return place, padded[place]
 
 
-def _holds_units(row: Row, valued: Sequence[bool]) -> bool:
-    """Tell whether a line under the names looks like units."""
-    cells = [cell for cell, is_valued in zip(row, valued, strict=False) if is_valued and cell]
-    return bool(cells) and all(_UNIT_ROW.fullmatch(cell) for cell in cells)
-
-
 def find_footer(rows: Sequence[Row], width: int, complete: bool) -> tuple[int, str]:
     """Return how many of the last rows are no data, and a note on them.
 
@@ -349,26 +309,25 @@ def find_footer(rows: Sequence[Row], width: int, complete: bool) -> tuple[int, s
         end = sparse  # words without what names the row
     elif width > 1:
         end = next((p for p in range(sparse, end) if _is_note(rows[p], width)), end)
-    while end > 1 and not any(rows[end - 1]):
-        end -= 1
+    end = _last_filled(rows[:end])
     notes = [next(filter(None, row))[:40] for row in rows[end:] if any(row)]
-    totals: list[str] = []
-    label = next(filter(None, rows[end - 1]), "") if end else ""
-    if complete and width > 1 and end > MIN_SUMMED and _is_total(rows[:end], end - 1):
-        totals.append(label[:40])
-        end -= 1
-        while end > 1 and not any(rows[end - 1]):
-            end -= 1
     said = []
     if notes:
-        plural = f"{len(notes)} lines" if len(notes) > 1 else "1 line"
-        said.append(f"{plural} of notes at the end left out ({notes[0]!r})")
-    if totals:
-        said.append(f"at the end, {totals[0]!r} is left out as a row of totals (--footer 0)")
-    if not complete and _TOTAL.fullmatch(label):
+        said.append(f"{counted(len(notes), 'line')} of notes at the end left out ({notes[0]!r})")
+    label = next(filter(None, rows[end - 1]), "")[:40] if end else ""
+    if not complete and _is_called_total(label):
         lines = len(rows) - end + 1
         return len(rows) - end, f"the last row, {label!r}, may hold totals (--footer {lines})"
+    if complete and width > 1 and end > MIN_SUMMED and _is_total(rows[:end], end - 1):
+        said.append(f"at the end, {label!r} is left out as a row of totals (--footer 0)")
+        end = _last_filled(rows[: end - 1])
     return len(rows) - end if said else 0, "; ".join(said)
+
+
+def _last_filled(rows: Sequence[Row]) -> int:
+    """Return the number of rows up to the last that is not blank, at least 1 of any."""
+    filled = (place for place in range(len(rows), 1, -1) if any(rows[place - 1]))
+    return next(filled, min(len(rows), 1))
 
 
 def _is_note(row: Row, width: int) -> bool:
@@ -381,7 +340,7 @@ def _is_note(row: Row, width: int) -> bool:
 
 
 def _is_total(rows: Sequence[Row], place: int) -> bool:
-    """Tell whether a row holds the sums of its columns, or is called a mean and holds means.
+    """Tell whether all numbers of a row are the sums of their columns.
 
     A single sum may be so by chance, unless the row is called a total, or has no name.
     """
@@ -389,40 +348,24 @@ def _is_total(rows: Sequence[Row], place: int) -> bool:
     first = row[0] if row else ""
     if is_value(first):
         return False
+    columns = [column for column, cell in enumerate(row) if is_value(cell)]
+    for column in columns:
+        texts = [
+            other[column] for p, other in enumerate(rows) if p != place and len(other) > column
+        ]
+        if not any(_is_sum(row[column], texts, point) for point in ".,"):
+            return False
     label = next(filter(None, row), "")
-    if _MEAN.fullmatch(label) and _compared(rows, place, _is_mean):
-        return True
-    sums = _compared(rows, place, _is_sum)
-    return sums > 1 or (sums == 1 and (not first or bool(_TOTAL.fullmatch(label))))
+    return len(columns) > 1 or (len(columns) == 1 and (not first or _is_called_total(label)))
 
 
-def _is_mean(total: float, numbers: Sequence[float]) -> bool:
-    return abs(float(np.mean(numbers)) - total) <= 0.01 * max(abs(total), float(np.std(numbers)))
+def _is_called_total(label: str) -> bool:
+    return _TOTAL.fullmatch(label) is not None
 
 
-def _is_sum(total: float, numbers: Sequence[float]) -> bool:
-    return total != 0 and abs(sum(numbers) - total) <= 1e-3 * abs(total)
-
-
-def _compared(
-    rows: Sequence[Row], place: int, holds: Callable[[float, Sequence[float]], bool]
-) -> int:
-    """Return how many numbers of a row are what they should be of their columns, 0 if not all."""
-    count = 0
-    for column, cell in enumerate(rows[place]):
-        if not is_value(cell):
-            continue
-        texts = [row[column] for p, row in enumerate(rows) if p != place and len(row) > column]
-        if not any(_agrees(cell, texts, point, holds) for point in ".,"):
-            return 0
-        count += 1
-    return count
-
-
-def _agrees(
-    cell: str, texts: Sequence[str], point: str, holds: Callable[[float, Sequence[float]], bool]
-) -> bool:
-    """Tell whether a number, with a decimal point, is what it should be of those of its column."""
-    total = as_number(cell, point)
+def _is_sum(cell: str, texts: Sequence[str], point: str) -> bool:
+    """Tell whether a number, with a decimal point, is the sum of those of its column."""
+    total = as_number(cell, point) or 0.0
     numbers = [number for text in texts if (number := as_number(text, point)) is not None]
-    return total is not None and len(numbers) >= MIN_SUMMED and holds(total, numbers)
+    enough = total != 0 and len(numbers) >= MIN_SUMMED
+    return enough and abs(sum(numbers) - total) <= 1e-3 * abs(total)

@@ -6,8 +6,8 @@ The only encoder of categories.
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Sequence
-from typing import Any, NamedTuple
+from collections.abc import Iterable, Sequence
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -30,8 +30,6 @@ MANY_NAMES = 0.9
 
 MAX_LEVELS = 100_000
 """Largest number of levels of a category; a column of text with more is left out."""
-
-TOO_MANY_LEVELS = f"text with more than {MAX_LEVELS:,} levels"
 
 MAX_ROUNDING_STEPS = 4
 """Largest range of values that differ by rounding only, in units in the last place."""
@@ -62,6 +60,11 @@ def object_array(values: Sequence[Any]) -> NDArray[Any]:
     return np.array([*values, None], dtype=object)[:-1]
 
 
+def positions_among(values: Iterable[Any], distinct: dict[Any, int]) -> NDArray[np.intp]:
+    """Return the positions of values among the ``distinct`` ones, to which new ones are added."""
+    return np.array([distinct.setdefault(value, len(distinct)) for value in values], np.intp)
+
+
 def encode_texts(
     texts: Sequence[Any] | NDArray[Any], missing: NDArray[np.bool_] | None = None
 ) -> Category:
@@ -73,7 +76,7 @@ def encode_texts(
     values = list(map(str, texts))
     levels = sorted(set(values))
     place = {level: i for i, level in enumerate(levels)}
-    return _category(levels, np.array([place[value] for value in values], np.intp), missing)
+    return _category(levels, positions_among(values, place), missing)
 
 
 def encode_numbers(array: NDArray[Any]) -> Category:
@@ -113,56 +116,10 @@ class Unusable:
     reason: str
 
 
-class PooledLevels(NamedTuple):
-    """The levels of a category that stay, and those that are pooled.
-
-    Attributes:
-      kept: positions of the levels that stay, or the reason why the column is left out.
-      rare: positions of the levels that are pooled into one: none, or at least two.
-      remark: a note on the pooled levels.
-    """
-
-    kept: NDArray[np.intp] | str
-    rare: NDArray[np.intp]
-    remark: str = ""
-
-
-def pooled_levels(counts: NDArray[Any], levels: Sequence[str]) -> PooledLevels:
-    """Pool the rare levels of a category, given the number of rows of each level.
-
-    A level is rare below `MIN_LEVEL_ROWS` rows or `MIN_LEVEL_SHARE` of the present rows.  The
-    column is left out if rare levels hold more than `MAX_POOLED_SHARE` of the rows.
-    """
-    none = np.zeros(0, np.intp)
-    present, distinct = counts.sum(), np.count_nonzero(counts)
-    if distinct < 2:
-        single = levels[int(counts.argmax())] if present else np.nan
-        return PooledLevels(constant_reason(single), none)
-    if distinct > MAX_LEVELS:
-        return PooledLevels(TOO_MANY_LEVELS, none)
-    rare = (counts > 0) & ((counts < MIN_LEVEL_ROWS) | (counts < MIN_LEVEL_SHARE * present))
-    if counts[rare].sum() > MAX_POOLED_SHARE * present:
-        least = max(MIN_LEVEL_ROWS, int(np.ceil(MIN_LEVEL_SHARE * present)))
-        reason = f"text with {distinct} levels, most of them in fewer than {least} rows"
-        if distinct >= MANY_NAMES * present:
-            reason = f"names or identifiers: {distinct:,} different texts in {present:,} rows"
-        return PooledLevels(reason, none)
-    pooled = np.flatnonzero(rare)
-    if len(pooled) < 2:
-        return PooledLevels(np.flatnonzero(counts > 0), none)
-    remark = f"{len(pooled)} rare levels ({counts[rare].sum()} rows) are pooled"
-    return PooledLevels(np.flatnonzero((counts > 0) & ~rare), pooled, remark)
-
-
-def are_missing_a_level(missing: int, rows: int) -> bool:
-    """Return whether the missing values of a category, of so many rows, are too many to be rare."""
-    return rows > missing >= max(MIN_LEVEL_ROWS, MIN_LEVEL_SHARE * rows)
-
-
 def missing_as_level(column: Category) -> Category:
     """Make the missing values a level, the last one, unless they are rare."""
     missing, levels = column.codes < 0, column.levels
-    if not are_missing_a_level(int(missing.sum()), len(missing)):
+    if missing.all() or missing.sum() < max(MIN_LEVEL_ROWS, MIN_LEVEL_SHARE * len(missing)):
         return column
     if MISSING_LEVEL not in levels:
         levels = (*levels, MISSING_LEVEL)
@@ -194,17 +151,36 @@ def rounding_reason(values: NDArray[np.floating]) -> str:
 
 
 def pool_rare_levels(column: Category) -> tuple[Category | Unusable, str]:
-    """Return a category with its rare levels pooled (`pooled_levels`), and a note."""
+    """Pool the rare levels of a category into one; return it, or why it is left out, and a note.
+
+    A level is rare below `MIN_LEVEL_ROWS` rows or `MIN_LEVEL_SHARE` of the present rows.  The
+    column is left out if rare levels hold more than `MAX_POOLED_SHARE` of the rows.
+    """
     counts = np.bincount(column.codes[column.codes >= 0], minlength=len(column.levels))
-    pooled = pooled_levels(counts, column.levels)
-    if isinstance(pooled.kept, str):
-        return Unusable(pooled.kept), ""
-    common, rare = pooled.kept, pooled.rare
+    present, distinct = counts.sum(), np.count_nonzero(counts)
+    if distinct < 2:
+        single = column.levels[int(counts.argmax())] if present else np.nan
+        return Unusable(constant_reason(single)), ""
+    if distinct > MAX_LEVELS:
+        return Unusable(f"text with more than {MAX_LEVELS:,} levels"), ""
+    least = max(MIN_LEVEL_ROWS, int(np.ceil(MIN_LEVEL_SHARE * present)))
+    rare = np.flatnonzero((counts > 0) & (counts < least))
+    pooled_rows = counts[rare].sum()
+    if pooled_rows > MAX_POOLED_SHARE * present:
+        if distinct >= MANY_NAMES * present:
+            reason = f"names or identifiers: {distinct:,} different texts in {present:,} rows"
+        else:
+            reason = f"text with {distinct} levels, most of them in fewer than {least} rows"
+        return Unusable(reason), ""
+    if len(rare) < 2:
+        rare = rare[:0]
+    kept = np.setdiff1d(np.flatnonzero(counts), rare)
     new_codes = np.full(len(counts) + 1, -1, np.int32)
-    new_codes[common], new_codes[rare] = np.arange(len(common)), len(common)
-    levels = [column.levels[i] for i in common] + [OTHER] * bool(len(rare))
-    rare_levels = tuple(column.levels[i] for i in rare)
-    return Category(new_codes[column.codes], tuple(levels), rare_levels), pooled.remark
+    new_codes[kept], new_codes[rare] = np.arange(len(kept)), len(kept)
+    levels = [column.levels[i] for i in kept] + [OTHER] * bool(len(rare))
+    pooled = tuple(column.levels[i] for i in rare)
+    note = f"{len(rare)} rare levels ({pooled_rows} rows) are pooled" if pooled else ""
+    return Category(new_codes[column.codes], tuple(levels), pooled), note
 
 
 def constant_reason(value: float | str) -> str:

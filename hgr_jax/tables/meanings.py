@@ -18,16 +18,13 @@ from numpy.typing import NDArray
 
 from hgr_jax._texts import counted
 from hgr_jax.tables import date_texts
-from hgr_jax.tables.date_texts import DATE_ORDERS
+from hgr_jax.tables.date_texts import DATE_ORDERS, UNMARKED_ORDERS
 from hgr_jax.tables.number_texts import (
     FRACTION,
-    MAX_EXACT_DIGITS,
     Number,
     as_fraction,
-    as_integer,
     is_flag,
     is_number,
-    loses_digits,
     parse_number,
 )
 
@@ -71,22 +68,11 @@ ODD_LISTED, MAX_ODD = 5, 30
 MIN_GROUPED = 4
 """Number of whole numbers, and of numbers with a point, that tell that it is between thousands."""
 
-MIN_CODE_DIGITS, MIN_ID_DIGITS, MIN_BLANKS = 3, 16, 5
+MIN_CODE_DIGITS, MIN_ID_DIGITS, MIN_BLANKS = 3, 17, 5
 MIN_DATE_ROWS = {"digits": 3, "month": 6}
 """Number of rows of dates that may be whole numbers, by their order."""
 
-WORDS_OF_TYPES = {"number": ("numbers", "fractions", "durations"), "date": ("dates",)}
-"""Kinds that a column of a type can be of."""
-
-REMARKS = {
-    "about": "without the sign of about",
-    "flag": "a sign or letter after the number",
-    "limit": "half of a limit below which it lies, or the limit above which it lies",
-}
-"""What is said of numbers of each `Number.remark`."""
-
 _POINTS = re.compile(r"(?<=[0-9])[.,]|[.,](?=[0-9])")
-_CODE = re.compile(r"[0-9]{1,5}[A-Z]{1,3}|[A-Z]{1,3}[0-9]{1,5}", re.IGNORECASE)
 
 
 def is_missing(text: str, missing: Collection[str] = MISSING) -> bool:
@@ -103,8 +89,7 @@ def is_gap_sign(text: str) -> bool:
 class Kind:
     """A kind of value: the word for it, its parser, and how a note words it.
 
-    ``point`` is the decimal point of numbers, ``order`` that of dates; with ``asked``, it is tried
-    only on columns of that type.
+    ``point`` is the decimal point of numbers, ``order`` that of dates.
     """
 
     word: str
@@ -112,7 +97,6 @@ class Kind:
     how: str = ""
     point: str = ""
     order: str = ""
-    asked: str = ""
 
     def is_plain(self, text: str) -> bool:
         """Return whether a text that is of this kind needs no note on how it is read."""
@@ -122,43 +106,40 @@ class Kind:
 
     def example_note(self, text: str) -> str:
         """Return a note on how a text is read."""
-        value = self.read(text)
+        value, how = self.read(text), self.how
         if isinstance(value, Number | float):
-            number = value.value if isinstance(value, Number) else value
-            grouped = self.point == "," and "," not in text
-            how = " (points between thousands)" if grouped else self.how
-            return f"{text[:40]!r} is read as {number:.15g}{how}"
-        moment = value.isoformat(" ").removesuffix(" 00:00:00")
-        return f"{text[:40]!r} is read as {moment}{self.how}"
+            shown = f"{value.value if isinstance(value, Number) else value:.15g}"
+        else:
+            shown = value.isoformat(" ").removesuffix(" 00:00:00")
+        if self.point == "," and "," not in text:
+            how = " (points between thousands)"
+        return f"{text[:40]!r} is read as {shown}{how}"
 
 
-def _date_kind(read: Callable[[str], Any], order: str, asked: str = "") -> Kind:
-    return Kind("dates", read, DATE_ORDERS[order], order=order, asked=asked)
+def _date_kind(order: str, before: str = "") -> Kind:
+    read = functools.partial(date_texts.read_date, order=before + order)
+    return Kind("dates", read, DATE_ORDERS[order], order=order)
 
 
-KINDS = (
+_NUMBERS = (
     Kind("numbers", parse_number, point="."),
     Kind("numbers", functools.partial(parse_number, point=","), " (a decimal comma)", point=","),
-    Kind("true or false", lambda text: {"true": True, "false": False}.get(text.lower())),
-    _date_kind(date_texts.as_iso, "iso"),
-    _date_kind(date_texts.as_zoned, "zone"),
-    *(
-        _date_kind(functools.partial(date_texts.as_parts, order=order), order)
-        for order in ("ymd", "mdy", "dmy")
-    ),
-    _date_kind(date_texts.as_named, "name"),
-    _date_kind(date_texts.as_digits, "digits"),
-    _date_kind(date_texts.as_month, "month"),
-    _date_kind(date_texts.as_quarter, "quarter"),
-    Kind("times", date_texts.as_hours, " (hours since midnight)"),
-    Kind("durations", date_texts.as_seconds, " (seconds)"),
-    Kind("fractions", as_fraction, " (a fraction)", asked="number"),
-    *(
-        _date_kind(functools.partial(date_texts.as_unmarked, order=order), order, "date")
-        for order in ("mdy", "dmy", "digits")
-    ),
 )
-"""All kinds, the preferred first."""
+_BOOLEANS = Kind("true or false", lambda text: {"true": True, "false": False}.get(text.lower()))
+_DATES = tuple(map(_date_kind, DATE_ORDERS))
+_DURATIONS = Kind("durations", date_texts.as_seconds, " (seconds)")
+
+MOMENTS = (*_DATES, Kind("times", date_texts.as_hours, " (hours since midnight)"), _DURATIONS)
+"""Kinds of dates, times of day and durations."""
+
+KINDS = (*_NUMBERS, _BOOLEANS, *MOMENTS)
+"""All kinds that are tried on any column, the preferred first."""
+
+_KINDS_OF_TYPES = {
+    "number": (*_NUMBERS, _DURATIONS, Kind("fractions", as_fraction, " (a fraction)")),
+    "date": (*_DATES, *(_date_kind(order, "unmarked ") for order in UNMARKED_ORDERS)),
+}
+"""Kinds that a column of a type can be of."""
 
 TEXT_KIND = Kind("text", str)
 """The kind of texts that are none of `KINDS`."""
@@ -173,12 +154,18 @@ class Hints:
       order: ``"dmy"`` or ``"mdy"``, for dates that are both.
       type: one of `TYPES` in `faults`; None to infer it.
       name: the name of the column, for notes.
+      missing: texts that mean a missing value, in lower case.
+      typed: whether texts that all are numbers are a category, as in a table with types.
+      where: words the place of a row.
     """
 
     point: str | None = None
     order: str | None = None
     type: str | None = None
     name: str = "COLUMN"
+    missing: Collection[str] = MISSING
+    typed: bool = False
+    where: Callable[[int], str] = "in row {}".format
 
 
 class Tally(NamedTuple):
@@ -202,6 +189,29 @@ class Texts(NamedTuple):
     rows: int
     present: Sequence[Tally]
     missing: Sequence[Tally] = ()
+
+
+def tallies_of(
+    codes: NDArray[np.intp], levels: Sequence[str], rows: NDArray[np.intp] | None = None
+) -> list[Tally]:
+    """Count trimmed texts, given by their codes (-1 for none) in ``levels``, at some rows."""
+    present = np.flatnonzero(codes >= 0)
+    first = np.zeros(len(levels), np.intp)
+    first[codes[present[::-1]]] = (present if rows is None else rows[present])[::-1]
+    sizes = np.bincount(codes[present], minlength=len(levels)).tolist()
+    joined: dict[str, Tally] = {}
+    for tally in map(Tally, first.tolist(), levels, sizes):
+        if tally.rows and tally.text:
+            _join(joined, tally.text, tally)
+    return list(joined.values())
+
+
+def texts_of(tallies: Sequence[Tally], rows: int, missing: Collection[str]) -> Texts:
+    """Return the texts of a column of so many rows."""
+    kept: dict[bool, list[Tally]] = {True: [], False: []}
+    for tally in sorted(tallies):
+        kept[is_missing(tally.text, missing)].append(tally)
+    return Texts(rows, kept[False], kept[True])
 
 
 @dataclasses.dataclass(frozen=True)
@@ -234,18 +244,22 @@ class Meaning:
     def parse(self, texts: Sequence[str]) -> NDArray[Any]:
         """Parse texts; those of another kind become missing, ``""`` is missing.
 
-        Numbers are float64, dates ``datetime64``, booleans objects with None if any is missing.
+        Numbers are float64, and booleans if any is missing; dates are ``datetime64``.
         """
         if self.is_text:
             return np.array([*(text or self.fill for text in texts), None], object)[:-1]
         values = [self.kind.read(text) for text in texts]
         if self.kind.word == "dates":
             return in_seconds(np.array(values, "M8[us]"))
-        if self.kind.word == "true or false":
-            return np.array(values, object if None in values else bool)
+        if self.kind.word == "true or false" and None not in values:
+            return np.array(values, bool)
         if self.kind.point:
             values = [None if v is None or v.unit not in self.units else v.value for v in values]
         return np.array([np.nan if value is None else value for value in values], np.float64)
+
+    def parse_coded(self, codes: NDArray[np.intp], levels: Sequence[str]) -> NDArray[Any]:
+        """Parse texts that are given by their codes in ``levels``, -1 where missing."""
+        return self.parse([*levels, ""] if (codes < 0).any() else levels)[codes]
 
 
 def in_seconds(moments: NDArray[Any]) -> NDArray[Any]:
@@ -254,7 +268,7 @@ def in_seconds(moments: NDArray[Any]) -> NDArray[Any]:
     return whole if (np.isnat(moments) | (whole == moments)).all() else moments
 
 
-def join_tally(tallies: dict[str, Tally], key: str, tally: Tally) -> None:
+def _join(tallies: dict[str, Tally], key: str, tally: Tally) -> None:
     """Add a tally to that of a key; the first rows come first."""
     known = tallies.get(key)
     if known is None:
@@ -277,16 +291,18 @@ class _KindCount:
       kind: the kind.
       units: the rows of each unit; kinds without units have ``""``.
       examples: the first text of each unit that is not plain.
-      remarks: the rows of each `Number.remark`.
+      limits: the rows of texts such as ``<0.5``, None if there are none.
       points: the points and commas that are seen, before decimals and between thousands.
       odd: texts of another kind.
+      accepted: the units that are read.
+      rows, all_rows: number of rows in these units, and in all.
     """
 
     def __init__(self, kind: Kind, texts: Sequence[Tally]) -> None:
         self.kind = kind
         self.units: dict[str, Tally] = {}
         self.examples: dict[str, Tally] = {}
-        self.remarks: dict[str, Tally] = {}
+        self.limits: dict[str, Tally] = {}
         self.points: set[str] = set()
         self.odd: dict[str, Tally] = {}
         for tally in texts:
@@ -299,16 +315,16 @@ class _KindCount:
         text, value = tally.text, self.kind.read(tally.text)
         if value is None:
             if len(self.odd) < MAX_ODD:
-                join_tally(self.odd, text, tally)
+                _join(self.odd, text, tally)
             return
         unit = value.unit if isinstance(value, Number) else ""
         if unit in self.units or len(self.units) < MAX_ODD:
-            join_tally(self.units, unit, tally)
+            _join(self.units, unit, tally)
         if not self.kind.is_plain(text):
             self.examples[unit] = min(tally, self.examples.get(unit, tally))
         if isinstance(value, Number):
-            if value.remark:
-                join_tally(self.remarks, value.remark, tally)
+            if value.is_limit:
+                _join(self.limits, "", tally)
             self.points |= {value.mark} & {".", ","}
             self.points |= {self.kind.point} & {*_POINTS.findall(text)}
 
@@ -335,6 +351,19 @@ class _KindCount:
         others = {t.text: t for unit, t in self.units.items() if unit not in self.accepted}
         return dict(sorted((self.odd | others).items(), key=lambda item: item[1])[:MAX_ODD])
 
+    def example_notes(self) -> list[str]:
+        """Say how texts that are not plain are read, by the first of them."""
+        example = self.example()
+        notes = [self.kind.example_note(example)] if example else []
+        for limit in self.limits.values():
+            side = "half of a limit below which it lies, or the limit above which it lies"
+            said = f" ({side}, in {counted(limit.rows, 'row')})"
+            if limit.text == example:
+                notes[0] += said
+            else:
+                notes.append(f"{limit.text[:30]!r}{said}")
+        return notes
+
 
 class _Column:
     """The texts of a column, counted by kinds, and what they mean."""
@@ -342,45 +371,32 @@ class _Column:
     def __init__(self, texts: Texts, hints: Hints) -> None:
         self.texts, self.hints = texts, hints
         self.present = sum(tally.rows for tally in texts.present)
-        self.gap_signs = sum(tally.rows for tally in texts.present if is_gap_sign(tally.text))
-        self.some = {tally.text for tally in texts.present[:SEVERAL]}
+        gap_signs = sum(tally.rows for tally in texts.present if is_gap_sign(tally.text))
+        self.valued = self.present - gap_signs
+        self.few = len(texts.present) < SEVERAL
         self.digits = [tally for tally in texts.present if tally.text.isdecimal()]
         self.whole = sum(tally.rows for tally in self.digits)
-        self.lost = [
-            tally
-            for tally in texts.present
-            if len(tally.text) > MAX_EXACT_DIGITS and loses_digits(as_integer(tally.text))
-        ]
         step = max(1, len(texts.present) // SAMPLE_SIZE)
         sample = [tally.text for tally in texts.present[::step]]
         self.counts = [
             _KindCount(kind, texts.present) for kind in _kinds_of_sample(sample, hints.type)
         ]
 
-    @property
-    def valued(self) -> int:
-        """The number of rows whose text is no sign of a gap."""
-        return self.present - self.gap_signs
-
-    def decide(self, where: Callable[[int], str], known: Hints, *, typed: bool) -> Meaning:
+    def decide(self, known: Hints) -> Meaning:
         """Return the meaning of the column; ``known`` has what the other columns tell."""
         if known.type in ("category", "text", "id"):
             return Meaning(TEXT_KIND, skip=IDENTIFIERS if known.type == "id" else "")
-        typed = typed and known.type is None
-        if typed and self.present and self._all_are_numbers():
-            note = "texts that all are numbers are a category; convert them, or say"
-            return Meaning(TEXT_KIND, note=f"{note} --types {known.name}=number, to have numbers")
-        if known.type is None and (meaning := self._codes()) is not None:
-            return meaning
+        if known.type is None:
+            meaning = self._numbers_as_texts() if known.typed and self.present else None
+            meaning = meaning or self._codes()
+            if meaning is not None:
+                return meaning
         candidates = self._candidates(known)
-        if all(map(_is_season, self.some)):  # 2001/02 is no month
-            candidates = [count for count in candidates if count.kind.order != "month"]
         if not candidates:
-            meaning = self._plain_text(typed=typed)
             if known.type:
                 note = f"no value is a {known.type}, as its type says"
-                return dataclasses.replace(meaning, note=note)
-            return meaning
+                return dataclasses.replace(self._plain_text(), note=note)
+            return self._plain_text()
         most = max(count.rows for count in candidates)
         tied = [count for count in candidates if count.rows == most]
         count = self._preferred(tied, known)
@@ -389,31 +405,32 @@ class _Column:
         points = {other.kind.point for other in tied if other.kind.point and other.points}
         either = orders if kind.order in orders else points if kind.point else set()
         rivals = frozenset(either if len(either) > 1 else ())
-        note = self._note(count, where, known)
+        note = self._note(count, known)
         return Meaning(kind, note, count.accepted, rivals, frozenset(count.points))
 
-    def _all_are_numbers(self) -> bool:
-        texts = [*self.texts.present, *self.texts.missing]
-        return all(is_number(tally.text) for tally in texts)
+    def _numbers_as_texts(self) -> Meaning | None:
+        """Return the meaning of texts that all are numbers: someone made texts of these."""
+        if not all(is_number(t.text) for t in [*self.texts.present, *self.texts.missing]):
+            return None
+        note = "texts that all are numbers are a category; convert them, or say"
+        note = f"{note} --types {self.hints.name}=number, to have numbers"
+        return Meaning(TEXT_KIND, note=note)
 
     def _candidates(self, known: Hints) -> list[_KindCount]:
         """Return the kinds of nearly all texts, or of most if few different ones are odd."""
-        words = WORDS_OF_TYPES.get(known.type or "")
         candidates = []
         for count in self.counts:
             kind = count.kind
             if not count.rows or (kind.point and known.point not in (None, kind.point)):
                 continue
-            if words:
-                candidates.append(count)
-                continue
-            limits = count.remarks["limit"].rows if "limit" in count.remarks else 0
-            if len(self.some) < SEVERAL and limits > MOST * count.rows:  # classes: <=50K and >50K
+            limits = sum(tally.rows for tally in count.limits.values())
+            if self.few and limits > MOST * count.rows:  # classes: <=50K and >50K
                 continue
             odd = [text for text in count.odd if not is_gap_sign(text)]
-            few_odd = kind.word == "numbers" and len(odd) <= FEW_ODD and len(self.some) >= SEVERAL
+            few_odd = kind.word == "numbers" and len(odd) <= FEW_ODD and not self.few
             few_odd = few_odd and count.all_rows < count.rows / NEARLY_ALL
-            if count.rows >= (MOST if few_odd else NEARLY_ALL) * self.valued:
+            needed = (MOST if few_odd else NEARLY_ALL) * self.valued
+            if known.type in _KINDS_OF_TYPES or count.rows >= needed:
                 candidates.append(count)
         return candidates
 
@@ -449,31 +466,23 @@ class _Column:
             and small <= MOST * self.whole
         )
 
-    def _note(self, count: _KindCount, where: Callable[[int], str], known: Hints) -> str:
+    def _note(self, count: _KindCount, known: Hints) -> str:
         """Say how texts that are not plain are read, and which are missing."""
         example, kind = count.example(), count.kind
         told = (
             kind.point and known.point == kind.point and not (kind.point == "," and "." in example)
         )
         expected = told and is_number(example.replace(known.point or ".", "."))
-        notes = [] if not example or expected else [kind.example_note(example)]
-        for remark, tally in count.remarks.items():
-            said = f"({REMARKS[remark]}, in {counted(tally.rows, 'row')})"
-            if notes and tally.text == example:
-                notes[0] += f" {said}"
-            else:
-                notes.append(f"{tally.text[:30]!r} {said}")
+        notes = [] if expected else count.example_notes()
         if count.rows < self.present:
             odd = count.all_odd()
             first = min(odd.values())
             notes.append(
                 f"{count.rows:,} of {self.present:,} are {kind.word}, the rest is read as missing;"
-                f" the first that is not: {first.text[:40]!r} {where(first.row)}"
+                f" the first that is not: {first.text[:40]!r} {known.where(first.row)}"
             )
             if len(odd) > 1:
                 notes.append(f"these are {_with_rows(odd)}")
-        if kind.point and self.lost:
-            notes.append(remark_on_lost_digits(sum(t.rows for t in self.lost), min(self.lost).text))
         if kind.point and not known.type and (order := self._unmarked_order()):
             words = "year, month and day" if order == "digits" else DATE_ORDERS[order][2:-1]
             option = "date" if order == "digits" else order
@@ -482,10 +491,10 @@ class _Column:
 
     def _unmarked_order(self) -> str | None:
         """Return the order in which all texts are dates without marks, None if they are none."""
-        if len(self.digits) < min(SEVERAL, len(self.texts.present)) or len(self.some) < SEVERAL:
+        if self.few or len(self.digits) < SEVERAL:
             return None
-        for order in ("mdy", "dmy", "digits"):
-            if all(date_texts.as_unmarked(tally.text, order) for tally in self.digits):
+        for order in UNMARKED_ORDERS:
+            if all(date_texts.read_date(t.text, f"unmarked {order}") for t in self.digits):
                 return order
         return None
 
@@ -496,99 +505,66 @@ class _Column:
         all_whole = self.whole >= max(1, self.valued)
         lengths = {len(tally.text) for tally in self.digits}
         coded = [t for t in self.digits if t.text[0] == "0" and len(t.text) > 1]
-        odd = self._odd_numbers() if coded else {}
-        of_digits = all_whole and len(lengths) == 1 and min(lengths) >= MIN_CODE_DIGITS
-        if coded and (of_digits or (odd and all(map(_CODE.fullmatch, odd)))):
+        if coded and all_whole and len(lengths) == 1 and min(lengths) >= MIN_CODE_DIGITS:
             note = f"codes with leading zeros, such as {min(coded).text[:30]!r}, are text"
             return Meaning(TEXT_KIND, note=note)
-        lost = sum(tally.rows for tally in self.lost)
-        if all_whole and lost >= NEARLY_ALL * self.present and min(lengths) >= MIN_ID_DIGITS:
-            skip = f"identifiers of {max(lengths)} digits, such as {min(self.lost).text[:40]}"
+        if all_whole and min(lengths) >= MIN_ID_DIGITS:
+            example = min(self.digits).text[:40]
+            skip = f"identifiers of {max(lengths)} digits, such as {example}"
             return Meaning(TEXT_KIND, skip=f"{skip}, which float64 does not hold exactly")
         return None
 
-    def _odd_numbers(self) -> dict[str, Tally]:
-        """Return the texts that are no numbers, or end in a letter."""
-        count = next((count for count in self.counts if count.kind.point == "."), None)
-        if count is None:
-            return {}
-        return count.odd | {t.text: t for unit, t in count.units.items() if unit.isalpha()}
-
-    def _plain_text(self, *, typed: bool) -> Meaning:
+    def _plain_text(self) -> Meaning:
         """Return the meaning of plain text, with a note on texts that are read as missing."""
         if not self.present:
             return Meaning(KINDS[0])
         blanks = self.texts.rows - self.present
-        if len(self.some) == 1 and min(blanks, self.present) >= MIN_BLANKS:
-            only = next(iter(self.some))
+        if len(self.texts.present) == 1 and min(blanks, self.present) >= MIN_BLANKS:
+            only = self.texts.present[0].text
             note = f"every value is {only[:30]!r} or missing: missing is a level, {MISSING_LEVEL!r}"
             return Meaning(TEXT_KIND, note=note, fill=MISSING_LEVEL)
         notes = []
         numbers = [count for count in self.counts if count.kind.point]
         units = max(numbers, key=lambda count: count.all_rows, default=None)
-        if (
-            units is not None
-            and len(units.units) > 1
-            and units.all_rows >= NEARLY_ALL * self.valued
-        ):
+        if units and len(units.units) > 1 and units.all_rows >= NEARLY_ALL * self.valued:
             notes.append(f"its numbers have different units, {_with_rows(units.units)}")
         pairs = [tally for tally in self.texts.present if FRACTION.fullmatch(tally.text)]
-        stroked = sum(tally.rows for tally in pairs)
-        are_seasons = all(map(_is_season, self.some))
-        if pairs and not are_seasons and stroked + self.whole >= NEARLY_ALL * self.valued:
+        if pairs and sum(t.rows for t in pairs) + self.whole >= NEARLY_ALL * self.valued:
             notes.append(
                 f"{min(pairs).text!r} may be two numbers, a mark or a fraction, and is text"
                 f" (--types {self.hints.name}=number reads fractions)"
             )
         missing = {t.text: t for t in self.texts.missing if is_missing(t.text)}
         if missing:
-            kept = "" if typed else "; in a category (--types) they are levels"
+            kept = "" if self.hints.typed else "; in a category (--types) they are levels"
             notes.append(f"read as missing: {_with_rows(missing)}{kept}")
         return Meaning(TEXT_KIND, note="; ".join(notes))
 
 
-def _is_season(text: str) -> bool:
-    """Tell whether a text may be two years in a row: 2001-02, 2001/02."""
-    years = re.fullmatch(r"[12][0-9]([0-9]{2})[-/]([0-9]{2})", text)
-    return years is not None and (int(years[1]) + 1) % 100 == int(years[2])
-
-
-def _kinds_of_sample(sample: Sequence[str], wanted: str | None) -> list[Kind]:
+def _kinds_of_sample(sample: Sequence[str], wanted: str | None) -> Sequence[Kind]:
     """Return the kinds that enough of a sample is of; all for a column of a ``wanted`` type."""
-    if wanted in WORDS_OF_TYPES:
-        known = WORDS_OF_TYPES[wanted]
-        return [kind for kind in KINDS if kind.word in known and kind.asked in ("", wanted)]
     if wanted is not None:
-        return []
+        return _KINDS_OF_TYPES.get(wanted, ())
     valued = [text for text in sample if not is_gap_sign(text)]
-    needed = MIN_SAMPLE_SHARE * max(len(valued), 1)
     words = [text for text in valued if not any(map(str.isdecimal, text)) and not is_number(text)]
-    kinds = [kind for kind in KINDS if not kind.asked]
+    needed = MIN_SAMPLE_SHARE * max(len(valued), 1)
+    kinds: Sequence[Kind] = KINDS
     if len(words) > len(valued) - needed:  # no other kind does without digits
-        valued, needed, kinds = words, min(needed, len(words)), kinds[2:3]
+        valued, needed, kinds = words, min(needed, len(words)), (_BOOLEANS,)
     return [k for k in kinds if sum(k.read(text) is not None for text in valued) >= needed]
 
 
-def decide_meanings(
-    columns: Mapping[str, Texts],
-    hints: Mapping[str, Hints],
-    where: Callable[[int], str] = "in row {}".format,
-    *,
-    typed: bool = False,
-) -> dict[str, Meaning]:
+def decide_meanings(columns: Mapping[str, Texts], hints: Mapping[str, Hints]) -> dict[str, Meaning]:
     """Decide the meanings of the columns of a table, which share a decimal point and date order.
 
     Args:
       columns: the texts of the columns by name.
       hints: what is known of each of them.
-      where: words the place of a row.
-      typed: whether texts that all are numbers are a category, as in a table with types.
     """
     counts = {name: _Column(texts, hints[name]) for name, texts in columns.items()}
 
     def decided(name: str, **known: Any) -> Meaning:
-        hint = dataclasses.replace(hints[name], **known)
-        return counts[name].decide(where, hint, typed=typed)
+        return counts[name].decide(dataclasses.replace(hints[name], **known))
 
     meanings = {name: decided(name) for name in counts}
     sure = [meaning for meaning in meanings.values() if not meaning.rivals]
@@ -600,29 +576,26 @@ def decide_meanings(
         if not meaning.rivals:
             continue
         if point and meaning.kind.point and hints[name].point is None:
-            found = decided(name, point=point)
-            first, *others = found.note.split("; ")
+            meanings[name] = found = decided(name, point=point)
             if found.note and point == ",":
-                first += ", as elsewhere in the file (--decimal . undoes it)"
-            meanings[name] = dataclasses.replace(found, note="; ".join([first, *others]))
+                said = ", as elsewhere in the file (--decimal . undoes it)"
+                meanings[name] = _with_remark(found, said)
         elif order and meaning.kind.order in ("mdy", "dmy"):
             meanings[name] = decided(name, order=order)
+        elif not meaning.kind.point:
+            doubt = "; day and month may be the other way round: no day is above 12"
+            meanings[name] = dataclasses.replace(meaning, note=meaning.note + doubt)
         else:
-            meanings[name] = _noting_doubt(meaning)
+            other = "," if meaning.kind.point == "." else "."
+            if other in meaning.marks:
+                meanings[name] = _with_remark(meaning, f"; --decimal {other} reads it otherwise")
     return meanings
 
 
-def _noting_doubt(meaning: Meaning) -> Meaning:
-    """Say where a mark may be a point or lie between thousands, or day and month be exchanged."""
-    if meaning.kind.point:
-        other = "," if meaning.kind.point == "." else "."
-        if other not in meaning.marks:
-            return meaning
-        first, *others = meaning.note.split("; ")
-        note = "; ".join([f"{first}; --decimal {other} reads it otherwise", *others])
-        return dataclasses.replace(meaning, note=note)
-    note = f"{meaning.note}; day and month may be the other way round: no day is above 12"
-    return dataclasses.replace(meaning, note=note)
+def _with_remark(meaning: Meaning, remark: str) -> Meaning:
+    """Add a remark to the first sentence of the note of a meaning."""
+    first, *others = meaning.note.split("; ")
+    return dataclasses.replace(meaning, note="; ".join([first + remark, *others]))
 
 
 def missing_note(columns: Mapping[str, Texts]) -> str:
@@ -638,23 +611,3 @@ def missing_note(columns: Mapping[str, Texts]) -> str:
         for text, count in rows.most_common(ODD_LISTED)
     ]
     return f"read as missing: {', '.join(shown)}" if shown else ""
-
-
-def lost_digits_note(
-    values: NDArray[Any], exact: Callable[[NDArray[np.intp]], list[int | None]]
-) -> str:
-    """Return a note on integers that ``values (n,)``, in float64, do not hold exactly, or ``""``.
-
-    ``exact`` returns the integers of rows, None where the value is not an integer.
-    """
-    rows = np.flatnonzero((np.abs(values) >= 2.0**53) & (np.abs(values) < np.inf))
-    lost = [integer for integer in exact(rows) if loses_digits(integer)] if len(rows) else []
-    return remark_on_lost_digits(len(lost), str(lost[0])) if lost else ""
-
-
-def remark_on_lost_digits(count: int, first: str) -> str:
-    """Return the note on integers that float64 cannot hold, in ``count`` rows."""
-    return (
-        f"integers beyond 2^53 lose digits as float64, in {count:,} rows, for example {first};"
-        " leave the column out if they are identifiers"
-    )

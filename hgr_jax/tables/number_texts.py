@@ -5,9 +5,6 @@ from __future__ import annotations
 import re
 from typing import NamedTuple
 
-MAX_EXACT_DIGITS = 15
-"""Largest number of characters of integers that are surely exact in float64."""
-
 _MINUS = dict.fromkeys("\u2010\u2011\u2012\u2013\u2014\u2212\ufe63\uff0d", "-")
 _SPACES = dict.fromkeys(("\u00a0", *map(chr, range(0x2000, 0x200B)), "\u202f", "\u205f"), " ")
 _OTHERS = {"\u2019": "'", "\u00b4": "'", "\u2264": "<=", "\u2265": ">="}
@@ -39,7 +36,7 @@ _NUMBER = {
         rf"(?P<digits>{_GROUPS[point]}"
         + (rf"|{_INDIAN}" if point == "." else "")
         + rf"|{_DIGITS[point]})(?P<end_sign>-(?=\s*\Z))?"
-        rf"(?P<flag>{_FLAG})?(?:\s*(?P<unit>{_CURRENCY}|{_UNIT}))?(?P<mark_after>{_FLAG})?"
+        rf"(?:{_FLAG})?(?:\s*(?P<unit>{_CURRENCY}|{_UNIT}))?(?:{_FLAG})?"
         r"\s*(?(open)\))'?"
     )
     for point in (".", ",")
@@ -73,14 +70,13 @@ class Number(NamedTuple):
       value: the number; half of a limit of detection as in ``<0.5``.
       unit: the unit or currency, ``""`` if there is none.
       mark: the mark between thousands, ``""`` if there is none.
-      remark: ``"flag"`` for a number with a letter or sign after it, ``"limit"`` for ``<0.5``,
-        ``"about"`` for ``~5``; else ``""``.
+      is_limit: whether it is a limit, as in ``<0.5``.
     """
 
     value: float
     unit: str = ""
     mark: str = ""
-    remark: str = ""
+    is_limit: bool = False
 
 
 def is_flag(unit: str) -> bool:
@@ -97,11 +93,6 @@ def is_number(text: str) -> bool:
     return "_" not in text  # Python's 1_000 is no number in a file
 
 
-def as_integer(text: str) -> int | None:
-    """Return the integer that a text of digits holds, None for any other number."""
-    return int(text) if text.lstrip("+-").isdecimal() and len(text) < 4000 else None
-
-
 def parse_number(text: str, point: str = ".") -> Number | None:
     """Parse a number, which may have a unit, a currency, a flag or a mark between thousands.
 
@@ -113,12 +104,12 @@ def parse_number(text: str, point: str = ".") -> Number | None:
       >>> from hgr_jax.tables.number_texts import parse_number
       >>> for text in ("$5,125.73", "70.1 kg", "<0.5", "(12)", "1 234"):
       ...     number = parse_number(text)
-      ...     print([number.value, number.unit, number.remark])
-      [5125.73, '$', '']
-      [70.1, 'kg', '']
-      [0.25, '', 'limit']
-      [-12.0, '', '']
-      [1234.0, '', '']
+      ...     print([number.value, number.unit, number.is_limit])
+      [5125.73, '$', False]
+      [70.1, 'kg', False]
+      [0.25, '', True]
+      [-12.0, '', False]
+      [1234.0, '', False]
       >>> parse_number("5.125,73", ",").value
       5125.73
     """
@@ -143,10 +134,8 @@ def _number_of(match: re.Match[str], point: str) -> Number | None:
         value = -value
     if limit and limit[0] == "<" and value > 0:
         value /= 2
-    flag = match["flag"] or match["mark_after"]
-    remark = "limit" if limit and limit[0] in "<>" else "about" if limit else ""
     unit = "" if unit in _ORDINALS else _singular(before or unit)
-    return Number(value, unit, match["mark"] or "", remark or ("flag" if flag else ""))
+    return Number(value, unit, match["mark"] or "", bool(limit) and limit[0] in "<>")
 
 
 def _singular(unit: str) -> str:
@@ -166,8 +155,3 @@ def as_fraction(text: str) -> float | None:
     if match is None or not int(match["bottom"]):
         return None
     return float(match["whole"] or 0) + float(match["top"]) / float(match["bottom"])
-
-
-def loses_digits(integer: int | None) -> bool:
-    """Return whether float64 does not hold an integer exactly."""
-    return integer is not None and abs(integer) < 1 << 1023 and int(float(integer)) != integer

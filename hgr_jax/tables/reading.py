@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import codecs
 import dataclasses
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 
 from hgr_jax._checks import check_choice, check_count
 from hgr_jax.tables.faults import TYPES, TableError, check_names
@@ -18,8 +18,7 @@ class Reading:
 
     Attributes:
       delimiter: the character between values; ``" "`` for columns that spaces separate.
-      decimal: the decimal point, ``.`` or ``,``.
-      thousands: the mark between thousands, ``.`` or ``,``: the other one is the decimal point.
+      decimal: the decimal point, ``.`` or ``,``: the other one lies between thousands.
       encoding: encoding of the text, as Python calls it, such as ``"cp1250"``.
       header: the line of the names, from 1; True to find it, False if the file has none.
       skip: number of first lines (rows of a sheet) to leave out.
@@ -35,7 +34,6 @@ class Reading:
 
     delimiter: str | None = None
     decimal: str | None = None
-    thousands: str | None = None
     encoding: str | None = None
     header: int | bool = True
     skip: int = 0
@@ -62,11 +60,8 @@ class Reading:
             if value is not None and (not 0 < len(value) <= most or {*value} & {*'\r\n"'}):
                 characters = "one character" if most == 1 else "one or two characters"
                 raise ValueError(f"{option} must be {characters}, and no quote; got {value!r}.")
-        for option in ("decimal", "thousands"):
-            if getattr(self, option) is not None:
-                check_choice(option, getattr(self, option), (".", ","))
-        if self.decimal is not None and self.decimal == self.thousands:
-            raise ValueError(f"decimal and thousands must differ; got {self.decimal!r} twice.")
+        if self.decimal is not None:
+            check_choice("decimal", self.decimal, (".", ","))
         if self.encoding is not None:
             try:
                 "".encode(codecs.lookup(self.encoding).name)
@@ -83,13 +78,6 @@ class Reading:
         for name, kind in self.types.items():
             check_choice(f"types[{name!r}]", kind, TYPES)
 
-    @property
-    def point(self) -> str | None:
-        """The decimal point of the file, None to infer it."""
-        if self.decimal or self.thousands:
-            return self.decimal or ("," if self.thousands == "." else ".")
-        return None
-
     def names_row(
         self, rows: Sequence[Sequence[str]], ends: Sequence[int], shown: str
     ) -> int | bool:
@@ -104,22 +92,24 @@ class Reading:
             raise TableError(f"{shown} has no names in line {self.header}")
         return place
 
-    def hints(self, name: str) -> Hints:
-        """Return what is known of a column."""
+    def hints(self, name: str, where: Callable[[int], str]) -> Hints:
+        """Return what is known of a column; ``where`` words the place of a row."""
         kind = self.types.get(name)
-        if kind in ("dmy", "mdy"):
-            return Hints(self.point, kind, "date", name)
-        return Hints(self.point, type=kind, name=name)
+        order = kind if kind in ("dmy", "mdy") else None
+        usual = frozenset({""}) if kind == "category" else MISSING
+        return Hints(
+            self.decimal,
+            order,
+            "date" if order else kind,
+            name,
+            missing=usual | self.na_texts,
+            where=where,
+        )
 
     @property
     def na_texts(self) -> frozenset[str]:
         """`na` in lower case."""
         return frozenset(text.strip().lower() for text in self.na)
-
-    def missing(self, name: str = "") -> frozenset[str]:
-        """Return the texts of a column that mean a missing value, in lower case."""
-        usual = frozenset({""}) if self.types.get(name) == "category" else MISSING
-        return usual | self.na_texts
 
     @property
     def missing_numbers(self) -> list[float]:

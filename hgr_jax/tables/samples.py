@@ -14,7 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from hgr_jax._arrays import Integers
-from hgr_jax.tables.arrow_columns import TEXT, ZONED, arrow, count_missing_texts, kind_of
+from hgr_jax.tables.arrow_columns import ZONED, arrow, count_missing
 from hgr_jax.tables.columns import Frame
 from hgr_jax.tables.meanings import is_missing
 
@@ -104,15 +104,6 @@ class RowSample:
         table = joined_tables([table for _, _, table in parts], kinds)
         positions = np.concatenate([np.zeros(0, np.intp), *(each for _, each, _ in parts)])
         return table, positions
-
-
-def count_missing(column: Any) -> int:
-    """Count the missing values of an Arrow column: null, NaN, infinite, or texts that say so."""
-    types, compute = arrow().types, arrow().compute
-    if types.is_floating(column.type):
-        return len(column) - (compute.sum(compute.is_finite(column)).as_py() or 0)
-    is_text = kind_of(column.type) == TEXT and not types.is_dictionary(column.type)
-    return count_missing_texts(column) if is_text else int(column.null_count)
 
 
 def missing_of_all(

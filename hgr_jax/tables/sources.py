@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import contextlib
 import dataclasses
+import functools
 import glob
 import itertools
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -52,14 +53,14 @@ class Part:
       name: name in messages.
       kinds: kinds of the columns by name, in order; None for a column that a scan cannot use.
       rows: number of rows, None if unknown.
-      read: yields record batches, given the kinds of the columns to read, by name, and the largest
-        number of rows.
+      read: yields the rows in order, in batches of any kind, which may have further columns, given
+        the names of the columns to read, and the number of rows that a batch should have.
     """
 
     name: str
     kinds: Mapping[str, str | None]
     rows: int | None
-    read: Callable[[Mapping[str, str], int], Iterator[Any]]
+    read: Callable[[list[str], int], Iterable[Any]]
 
 
 @dataclasses.dataclass(frozen=True)
@@ -121,15 +122,14 @@ class Source:
 
     def batches(self, columns: Sequence[str], rows: int) -> Iterator[Any]:
         """Yield the rows in order, as Arrow tables of at most ``rows`` rows."""
-        kinds = {name: self.kinds[name] for name in columns}
         for part in self.parts:
             with _explaining_part_errors(part.name):
-                for batch in part.read(kinds, rows):
-                    for name, kind in kinds_of(batch.schema, part.name).items():
-                        check_kind(name, kinds[name], kind, part.name)
-                    for start in range(0, len(batch), rows):
-                        table = arrow().Table.from_batches([batch.slice(start, rows)])
-                        yield as_plain(table)
+                for batch in part.read(list(columns), rows):
+                    table = as_arrow(batch).select(columns)
+                    for name, kind in kinds_of(table.schema, part.name).items():
+                        check_kind(name, self.kinds[name], kind, part.name)
+                    for start in range(0, len(table), rows):
+                        yield as_plain(table.slice(start, rows))
 
 
 @contextlib.contextmanager
@@ -139,12 +139,7 @@ def _explaining_part_errors(name: str) -> Iterator[None]:
         yield
     except FileNotFoundError:
         raise TableError(f"no such file: {name}") from None
-    except UnicodeDecodeError as error:
-        raise TableError(
-            f"{name} breaks off, or holds text that is not {error.encoding.upper()}: save the file"
-            " as UTF-8"
-        ) from None
-    except (OSError, arrow().ArrowException) as error:
+    except (OSError, KeyError, arrow().ArrowException) as error:
         raise TableError(f"{name} cannot be read: {reason_of(error)}") from None
 
 
@@ -197,38 +192,29 @@ def of_files(path: str | Path, reading: Reading) -> Source:
         files = sorted(map(Path, glob.glob(str(path), recursive=True)))
         if not files:
             raise TableError(f"no such file: {shown}")
-    for file in files:
-        if not file.name.lower().endswith((*STREAMED, ".txt")):
+    for ending in ((*DELIMITED, ".txt"), PARQUET, FEATHER, DUCKDB):
+        others = [file for file in files if not file.name.lower().endswith(ending)]
+        if not others:
+            break
+        if len(others) < len(files):
             raise TableError(
-                f"{printable(str(file))} is no part of a table in several files: expected Parquet,"
-                f" CSV, Feather or DuckDB, by its ending ({', '.join(STREAMED)})"
+                f"{shown} is one table in several files only if all are of one kind; one is"
+                f" {printable(str(others[0]))}"
             )
-    tables = [file for file in files if file.name.lower().endswith((*DELIMITED, ".txt"))]
-    for file in tables:
-        check_fits("CSV", printable(str(file)), reading)
-    if len(tables) == len(files):
-        return _text_source(shown, tables, reading)
+    else:
+        raise TableError(
+            f"{printable(str(files[0]))} is no part of a table in several files: expected Parquet,"
+            f" CSV, Feather or DuckDB, by its ending ({', '.join(STREAMED)})"
+        )
+    if ending[0] == DELIMITED[0]:
+        check_fits("CSV", printable(str(files[0])), reading)
+        return _text_source(shown, files, reading)
     _refuse_reading(shown, reading)
     parts = []
     for file in files:
         with _explaining_part_errors(printable(str(file))):
-            parts.append((_whole_part if file in tables else _typed_part)(file, reading))
+            parts.append(_typed_part(file, reading))
     return Source.of(shown, parts)
-
-
-def _whole_part(file: Path, reading: Reading) -> Part:
-    """Return a text file, which is read whole, as a part beside files whose columns have types."""
-    frame = read_table(file, reading)
-    columns = {
-        name: [text or None for text in column] if frame.is_text(name) else column
-        for name, column in frame.columns.items()
-    }
-    table = arrow().table(columns)
-
-    def read(kinds: Mapping[str, str], size: int) -> Iterator[Any]:
-        yield from table.select(list(kinds)).to_batches(size)
-
-    return Part(printable(str(file)), kinds_of(table.schema), table.num_rows, read)
 
 
 def _typed_part(file: Path, reading: Reading) -> Part:
@@ -295,9 +281,9 @@ def names_several(path: Path) -> bool:
 def _duckdb_part(file: Path, reading: Reading) -> Part:
     shown = printable(str(file))
 
-    def read(kinds: Mapping[str, str], size: int) -> Iterator[Any]:
+    def read(names: list[str], size: int) -> Iterator[Any]:
         with open_duckdb(file, shown, reading.table) as (table, _):
-            chosen = table.project(", ".join(map(quoted, kinds)))
+            chosen = table.project(", ".join(map(quoted, names)))
             yield from arrow().RecordBatchReader.from_stream(chosen)
 
     with open_duckdb(file, shown, reading.table) as (table, _):
@@ -317,7 +303,8 @@ def _text_source(shown: str, paths: Sequence[Path], reading: Reading) -> Source:
         check_names(name, names, list(reading.types))
         notes |= found
         files.append(file)
-        parts.append(Part(name, dict.fromkeys(names, TEXT), rows, _reader_of(file, names)))
+        read = functools.partial(_named_batches, file, names)
+        parts.append(Part(name, dict.fromkeys(names, TEXT), rows, read))
     ends = np.cumsum([0, *(part.rows for part in parts)])
 
     def parse(table: Any, positions: Integers) -> Frame:
@@ -335,13 +322,9 @@ def _text_source(shown: str, paths: Sequence[Path], reading: Reading) -> Source:
     return dataclasses.replace(Source.of(shown, parts), parse=parse)
 
 
-def _reader_of(file: TextFile, names: Sequence[str]) -> Callable[..., Iterator[Any]]:
-    def read(kinds: Mapping[str, str], size: int) -> Iterator[Any]:
-        for batch in file.batches():
-            named = arrow().RecordBatch.from_arrays(batch.columns, list(names))
-            yield named.select(list(kinds))
-
-    return read
+def _named_batches(file: TextFile, all_names: list[str], _: list[str], __: int) -> Iterator[Any]:
+    for batch in file.batches():
+        yield arrow().RecordBatch.from_arrays(batch.columns, all_names)
 
 
 def _dataset_source(dataset: Any) -> Source:
@@ -364,13 +347,9 @@ def _fragment_part(fragment: Any, schema: Any, name: str) -> Part:
         scan = dataset.ParquetFragmentScanOptions(pre_buffer=False)
         options = {"fragment_scan_options": scan}
 
-    def read(kinds: Mapping[str, str], size: int) -> Iterator[Any]:
+    def read(names: list[str], size: int) -> Iterator[Any]:
         for batch in fragment.to_batches(
-            schema=schema,
-            columns=list(kinds),
-            batch_size=size,
-            batch_readahead=READ_AHEAD,
-            **options,
+            schema=schema, columns=names, batch_size=size, batch_readahead=READ_AHEAD, **options
         ):
             batch.validate(full=True)  # as `read_arrow` does
             yield with_categories(batch, categories)
@@ -379,22 +358,19 @@ def _fragment_part(fragment: Any, schema: Any, name: str) -> Part:
     return Part(name, kinds, fragment.count_rows(), read)
 
 
+def _single_source(name: str, schema: Any, read: Callable[..., Iterable[Any]]) -> Source:
+    return Source.of(name, [Part(name, kinds_of(schema, name), None, read)])
+
+
 def _lazy_frame_source(frame: Any) -> Source:
-    if not hasattr(frame, "collect_batches"):
-        raise TypeError(
-            "batches of a LazyFrame need polars 1.34 or newer: update it, or write the frame to"
-            " Parquet (sink_parquet) and pass that file."
-        )
     polars = require("polars")
     wide = polars.selectors.by_dtype(polars.Int128)  # which Arrow does not have
     frame = frame.with_columns(wide.cast(polars.Float64))
-    schema = frame.limit(0).collect().to_arrow().schema
 
-    def read(kinds: Mapping[str, str], size: int) -> Iterator[Any]:
-        for batch in frame.select(list(kinds)).collect_batches(chunk_size=size):
-            yield from batch.to_arrow().to_batches()
+    def read(names: list[str], size: int) -> Iterable[Any]:
+        return (batch.to_arrow() for batch in frame.select(names).collect_batches(chunk_size=size))
 
-    return Source.of("the lazy frame", [Part("the lazy frame", kinds_of(schema), None, read)])
+    return _single_source("the lazy frame", frame.limit(0).collect().to_arrow().schema, read)
 
 
 def _stream_source(table: Any) -> Source:
@@ -404,24 +380,13 @@ def _stream_source(table: Any) -> Source:
         schema = pa.RecordBatchReader.from_stream(table).schema
     except pa.ArrowException as error:
         raise TypeError(f"a table was expected; {name} is none: {printable(str(error))}") from None
-
-    def read(kinds: Mapping[str, str], size: int) -> Iterator[Any]:
-        for batch in pa.RecordBatchReader.from_stream(table):
-            yield batch.select(list(kinds))
-
-    return Source.of(name, [Part(name, kinds_of(schema, name), None, read)])
+    return _single_source(name, schema, lambda *_: pa.RecordBatchReader.from_stream(table))
 
 
 def _iterator_source(batches: Iterator[Any]) -> Source:
     """Return the source of batches that come one after the other, once."""
-    name = "the batches"
     first = next(batches, None)
     if first is None:
-        raise TableError(f"{name} have no rows")
-    kinds = kinds_of(as_arrow(first).schema, name)
-
-    def read(kinds: Mapping[str, str], size: int) -> Iterator[Any]:
-        for batch in itertools.chain([first], batches):
-            yield from as_arrow(batch).select(list(kinds)).to_batches()
-
-    return Source.of(name, [Part(name, kinds, None, read)])
+        raise TableError("the batches have no rows")
+    schema = as_arrow(first).schema
+    return _single_source("the batches", schema, lambda *_: itertools.chain([first], batches))

@@ -24,7 +24,14 @@ from typing import Any
 from hgr_jax._optional import require
 from hgr_jax._texts import counted
 from hgr_jax.tables.arrow_columns import arrow
-from hgr_jax.tables.dialects import DELIMITERS, Dialect, any_length, find_dialect, split_lines
+from hgr_jax.tables.dialects import (
+    DELIMITERS,
+    Dialect,
+    any_length,
+    find_dialect,
+    split_lines,
+    without_comments,
+)
 from hgr_jax.tables.faults import READABLE, TableError, unreadable
 from hgr_jax.tables.layouts import find_footer
 from hgr_jax.tables.reading import Reading
@@ -52,9 +59,6 @@ FIRST_ROWS, MIN_TYPED_BYTES = 300, 2**20
 
 _PLAIN = re.compile(r"(?:[-+]?[0-9]+\.[0-9]*)?")
 _DECIMAL = re.compile(r"[-+]?(?:[0-9]+\.(?:[0-9]{1,2}|[0-9]{4,})|(?:0|[0-9]{4,})\.[0-9]+)")
-
-_DELIMITER_BYTES = frozenset(f"{DELIMITERS}\r\n".encode())
-_PRINTABLE_BYTES = range(0x20, 0x7F)
 
 
 @dataclasses.dataclass(frozen=True)
@@ -273,49 +277,45 @@ def _prepared(path: Path, shown: str, reading: Reading, folder: Folder) -> TextF
         start = file.read(HEAD_BYTES)
         file.seek(max(size - TAIL_BYTES, 0) // 4 * 4)
         tail = file.read()
-    encoding, note = _encoding_of(path, start, shown, reading.encoding)
+    encoding, note = _encoding_of(path, shown, reading.encoding)
     head = codecs.getincrementaldecoder(encoding)(errors="replace").decode(start)
     head = head.removeprefix("\ufeff")
-    if size > len(start):
+    is_whole = size == len(start)
+    if not is_whole:
         head = head[: _end_of_rows(head)] or head
     _check_quotes(head.encode(errors="replace"), shown, DELIMITERS)
     dialect = find_dialect(head, shown, reading)
     last, remark = reading.footer or 0, ""
     if reading.footer is None:
-        text = head if size == len(start) else tail.decode(encoding, errors="ignore")
-        last, remark = _footer(text, dialect, is_head=size == len(start))
+        text = head if is_whole else tail.decode(encoding, errors="ignore")
+        last, remark = _footer(text, dialect, is_head=is_whole)
     before = "".join(itertools.islice(io.StringIO(head, newline=""), dialect.lines_before))
     notes = tuple(filter(None, (*dialect.notes, remark, note)))
-    is_plain = encoding == "utf-8" and not start.startswith(codecs.BOM_UTF8)
     open_quotes = any(line.count('"') % 2 for line in before.splitlines())
+    # DuckDB counts lines with one end of line.
     uneven = "\r" in before.replace("\r\n", "") or 0 < before.count("\r\n") < before.count("\n")
-    is_plain = is_plain and not uneven  # DuckDB counts lines with one end of line
-    if is_plain and not (last or dialect.comment or dialect.is_rewritten or open_quotes):
+    is_plain = encoding == "utf-8" and not start.startswith(codecs.BOM_UTF8)
+    is_plain = is_plain and not (uneven or open_quotes or last)
+    if is_plain and dialect.split is None and not dialect.comment:
         return TextFile(path, shown, folder, dialect, dialect.lines_before, notes=notes)
+    copied = folder.path / "rows.csv"
     with (
         path.open(encoding=encoding, newline="") as file,
-        (folder.path / "rows.csv").open("w", encoding="utf-8", newline="") as copy,
+        copied.open("w", encoding="utf-8", newline="") as copy,
     ):
-        copy.writelines(_lines_of_rows(file, dialect, last))
-    return TextFile(
-        folder.path / "rows.csv", shown, folder, dialect, 0, dialect.lines_before, notes
-    )
+        copy.writelines(dialect.rewritten(_lines_of_rows(file, dialect, last)))
+    return TextFile(copied, shown, folder, dialect, 0, dialect.lines_before, notes)
 
 
 def _lines_of_rows(file: Iterable[str], dialect: Dialect, last: int) -> Iterator[str]:
     """Yield the lines of a file that are rows, blank ones for comments."""
-    kept, tested = itertools.tee(file)
     waiting: collections.deque[str] = collections.deque()
-    for place, (line, is_comment) in enumerate(
-        zip(kept, dialect.are_comments(tested), strict=True)
-    ):
+    for place, line in enumerate(without_comments(file, dialect.comment)):
         if place < dialect.lines_before:
             continue
-        line = line.removeprefix("\ufeff") if place == 0 else line
-        waiting.append("\n" if is_comment else line)
+        waiting.append(line.removeprefix("\ufeff") if place == 0 else line)
         if len(waiting) > last:
-            line = waiting.popleft()
-            yield dialect.rewritten(line) if dialect.is_rewritten else line
+            yield waiting.popleft()
 
 
 def _footer(text: str, dialect: Dialect, *, is_head: bool) -> tuple[int, str]:
@@ -323,11 +323,8 @@ def _footer(text: str, dialect: Dialect, *, is_head: bool) -> tuple[int, str]:
 
     ``text`` is the whole file, or the end of it.
     """
-    lines = [*io.StringIO(text, newline="")]
-    first = dialect.lines_before if is_head else 1
-    are_comments = [*dialect.are_comments(lines)][first:]
-    lines = lines[first:]
-    lines = ["\n" if comment else line for line, comment in zip(lines, are_comments, strict=True)]
+    lines = list(without_comments(io.StringIO(text, newline=""), dialect.comment))
+    lines = lines[dialect.lines_before if is_head else 1 :]
     if "".join(lines).count('"') % 2:
         return 0, ""
     rows, places = split_lines(lines, dialect)
@@ -353,78 +350,69 @@ def _line_of(body: bytes, position: int) -> int:
     return 1 + before.count(b"\n") + before.replace(b"\r\n", b"").count(b"\r")
 
 
-def _encoding_of(path: Path, start: bytes, shown: str, told: str | None) -> tuple[str, str]:
+def _encoding_of(path: Path, shown: str, told: str | None) -> tuple[str, str]:
     """Return the encoding of a text file, all of which is in it, and a note if it is a guess."""
+    with path.open("rb") as file:
+        start = file.read(HEAD_BYTES)
     if start and not start.strip(b"\0"):
         raise TableError(
             f"{shown} holds nothing but zero bytes: it was not written or copied to its end; get it"
             " anew"
         )
-    encoding = told or encoding_of_start(start)
-    wide = (encoding is not None and "16" in encoding) or "32" in str(encoding)
-    decoder = codecs.getincrementaldecoder(encoding or "utf-8")()
-    bytes_before, note = 0, ""
-
-    def line_of(place: int) -> int:
-        with path.open("rb") as file:
-            return _line_of(file.read(bytes_before + place), bytes_before + place)
-
+    known = told or encoding_of_start(start)
+    encoding = known or "utf-8"
+    zeros = "16" not in encoding and "32" not in encoding
+    fault, what = _first_fault(path, encoding, zeros=zeros)
+    if fault is None:
+        return encoding, ""
     with path.open("rb") as file:
-        while chunk := file.read(CHUNK):
-            if not wide and b"\0" in chunk:
-                line = line_of(chunk.index(0))
-                raise TableError(
-                    f"{shown} is not a text file (line {line} holds a zero byte); expected"
-                    f" {READABLE}"
-                )
+        line = _line_of(file.read(fault), fault)
+    if what == "zero":
+        raise TableError(
+            f"{shown} is not a text file (line {line} holds a zero byte); expected {READABLE}"
+        )
+    if known is not None:
+        begins = "--encoding says" if told else "it begins as"
+        raise TableError(
+            f"{shown} breaks off or is damaged: {begins} {known.upper()} text, but byte {fault} is"
+            " none"
+        )
+    note = (
+        f"line {line} is not UTF-8: the file is read as Windows-1252 (Latin-1); --encoding names"
+        " another, such as cp1250"
+    )
+    undefined = _first_fault(path, "cp1252", zeros=zeros)[0]  # which leaves five bytes undefined
+    return "cp1252" if undefined is None else "latin-1", note
+
+
+def _first_fault(path: Path, encoding: str, *, zeros: bool) -> tuple[int | None, str]:
+    """Return the first byte of a file that is a zero, or not in an encoding; None if none is."""
+    decoder = codecs.getincrementaldecoder(encoding)()
+    before = 0
+    with path.open("rb") as file:
+        while True:
+            chunk = file.read(CHUNK)
+            if zeros and b"\0" in chunk:
+                return before + chunk.index(b"\0"), "zero"
             try:
-                if wide or not chunk.isascii() or decoder.getstate()[0]:
-                    decoder.decode(chunk, final=len(chunk) < CHUNK)
+                if not zeros or not chunk.isascii() or decoder.getstate()[0]:
+                    decoder.decode(chunk, final=not chunk)
             except UnicodeDecodeError as error:
-                if encoding is not None:
-                    begins = "--encoding says" if told else "it begins as"
-                    raise TableError(
-                        f"{shown} breaks off or is damaged: {begins} {encoding.upper()} text, but"
-                        f" byte {bytes_before + error.start} is none"
-                    ) from None
-                note = (
-                    f"line {line_of(error.start)} is not UTF-8: the file is read"
-                    " as Windows-1252 (Latin-1); --encoding names another, such as cp1250"
-                )
-                break
-            bytes_before += len(chunk)
-    if not note:
-        return encoding or "utf-8", ""
-    try:
-        path.read_bytes().decode("cp1252")
-    except UnicodeDecodeError:  # cp1252 leaves five bytes undefined
-        return "latin-1", note
-    return "cp1252", note
+                return before + error.start, encoding
+            if not chunk:
+                return None, ""
+            before += len(chunk)
 
 
 def as_text(path: Path, shown: str, told: str | None) -> tuple[str, str]:
     """Return the text of a file, and a note if its encoding is a guess."""
-    body = path.read_bytes()
-    encoding, note = _encoding_of(path, body[:HEAD_BYTES], shown, told)
-    return body.decode(encoding).removeprefix("\ufeff"), note
+    encoding, note = _encoding_of(path, shown, told)
+    return path.read_text(encoding=encoding).removeprefix("\ufeff"), note
 
 
 def encoding_of_start(start: bytes) -> str | None:
-    """Return the encoding that the first bytes of a text file reveal, or None."""
-    marked = next((name for mark, name in _BYTE_ORDER_MARKS if start.startswith(mark)), None)
-    if marked:
-        return marked
-    start = start[:1000]
-    zeros = [start[parity::2].count(0) for parity in (0, 1)]
-    if max(zeros) <= 4 * min(zeros) + 4:  # one byte of each Latin letter in UTF-16 is zero
-        return None
-    odd = int(zeros[1] > zeros[0])
-    pairs = zip(start[odd::2], start[1 - odd :: 2], strict=False)
-    # Delimiters of ASCII text with stray zero bytes stand beside letters, not beside zeros.
-    balance = sum(
-        (high == 0) - (high in _PRINTABLE_BYTES) for high, low in pairs if low in _DELIMITER_BYTES
-    )
-    return ("utf-16-be", "utf-16-le")[odd] if balance > 0 else None
+    """Return the encoding that the mark at the beginning of a text file tells, or None."""
+    return next((name for mark, name in _BYTE_ORDER_MARKS if start.startswith(mark)), None)
 
 
 def _check_quotes(body: bytes, shown: str, delimiter: str, first_line: int = 1) -> None:

@@ -10,15 +10,11 @@ import re
 import zipfile
 from collections.abc import Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import Any, NamedTuple
 
 from hgr_jax._optional import require
 from hgr_jax._texts import counted
 from hgr_jax.tables.faults import TableError, listed, printable
-from hgr_jax.tables.isolated import call_isolated
-
-if TYPE_CHECKING:  # a process that reads a sheet does without its imports
-    from hgr_jax.tables.reading import Reading
 
 SheetRows = list[list[Any]]
 
@@ -39,19 +35,11 @@ class Sheet(NamedTuple):
     notes: tuple[str, ...] = ()
 
 
-def read_sheet(path: Path, shown: str, reading: Reading) -> Sheet:
+def sheet_of(path: Path, shown: str, wanted: str | int | None) -> Sheet:
     """Read the rows of a sheet of a workbook, without the blank ones and columns around the table.
 
-    Without ``reading.sheet`` it is the first sheet with a table (`_holds_table`).
+    If none is ``wanted`` it is the first sheet with a table (`_holds_table`).
     """
-    require("python_calamine")
-    sheet = call_isolated(_sheet_of, path, shown, reading.sheet, shown=shown, kind="a workbook")
-    assert isinstance(sheet, Sheet)
-    return sheet
-
-
-def _sheet_of(path: Path, shown: str, wanted: str | int | None) -> Sheet:
-    """Read a sheet in this process."""
     workbook = require("python_calamine").load_workbook(str(path))
     sheets = [sheet for sheet in workbook.sheets_metadata if "WorkSheet" in str(sheet.typ)]
     if not sheets:
@@ -102,13 +90,8 @@ def _rows_of(workbook: Any, name: str) -> Sheet:
     rows = rows[filled[0] : filled[-1] + 1]
     columns = [any(cell is not None for cell in column) for column in zip(*rows, strict=True)]
     left, right = columns.index(True), len(columns) - columns[::-1].index(True)
-    line, column = sheet.start[0] + filled[0] + 1, sheet.start[1] + left
-    letters = ""
-    while column >= 0:
-        letters = chr(ord("A") + column % 26) + letters
-        column = column // 26 - 1
-    place = f"the table begins in cell {letters}{line}"
-    notes = () if (letters, line) == ("A", 1) else (place,)
+    line = sheet.start[0] + filled[0] + 1
+    notes = (f"the table begins in row {line}",) if line > 1 else ()
     return Sheet([row[left:right] for row in rows], line, notes)
 
 
