@@ -12,7 +12,7 @@ unexport PYTHONDONTWRITEBYTECODE
 help:
 	@echo "make demo        the main job on real data: a scan of a table, and a training under a constraint"
 	@echo "make test        the tests"
-	@echo "make test-all    the tests, and the larger versions of some"
+	@echo "make test-all    the tests, larger versions of some, short runs of benchmarks"
 	@echo "make test-core   the tests of the core: make test-core PYTHON=python3.13 VENV=.venv313"
 	@echo "make test-oldest part of the tests, with the oldest releases that pyproject.toml allows"
 	@echo "make release-check  sdist and wheel of the last commit, tried in each Python at hand"

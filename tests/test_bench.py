@@ -114,6 +114,7 @@ QUICK: list[tuple[Any, list[str]]] = [
 ]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("bench", "shown"), QUICK, ids=lambda value: getattr(value, "__name__", "")
 )
@@ -146,6 +147,7 @@ def test_reading_quick(capsys: pytest.CaptureFixture[str]) -> None:
     assert "| hgr_jax |" in capsys.readouterr().out
 
 
+@pytest.mark.slow
 def test_gpu_quick_on_the_host(
     capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -155,6 +157,7 @@ def test_gpu_quick_on_the_host(
     assert jax.config.values["jax_platforms"] == "cpu"
 
 
+@pytest.mark.slow
 def test_first_use_quick(
     capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -169,6 +172,7 @@ def test_first_use_quick(
     assert first_use.main(["--quick"]) == 1
 
 
+@pytest.mark.slow
 def test_compile_quick(capsys: pytest.CaptureFixture[str]) -> None:
     assert compile_bench.main(["--quick"]) == 0
     rows = [line.split(" | ") for line in capsys.readouterr().out.splitlines()]
@@ -183,6 +187,7 @@ def test_compile_quick(capsys: pytest.CaptureFixture[str]) -> None:
     assert 0 <= maps <= most
 
 
+@pytest.mark.slow
 def test_torch_overhead_quick(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -293,6 +298,7 @@ def test_disagreement_is_counted() -> None:
     assert agreement.cells([seen])[0] == "1 of 1"
 
 
+@pytest.mark.slow
 def test_rank_law_quick(capsys: pytest.CaptureFixture[str]) -> None:
     assert rank_law.main(["--quick"]) == 0
     assert rank_law.main(["--quick", "--tail"]) == 0
@@ -330,6 +336,7 @@ def test_the_table_of_ranks_is_smooth_for_many_rows() -> None:
     assert (again[5:, -5:] != noisy[5:, -5:]).all()
 
 
+@pytest.mark.slow
 def test_calibration_quick(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
