@@ -30,14 +30,13 @@ from hgr_jax.core.numerics import (
     extremes,
     fill_padding,
     row_count,
-    row_mask,
     row_mean,
     safe_divide,
     safe_sqrt,
 )
 from hgr_jax.core.rows import over_rows
 
-MEDIAN_ROWS = 1024
+MEDIAN_ROWS = 256
 """Largest number of rows whose distances give the median."""
 
 BLOCK_ENTRIES = 2**18
@@ -138,7 +137,7 @@ def hsic(
         may differ.
       bandwidth: s, in the units of the data: a positive number for both, or a pair for
         ``(a, b)``, traced.  None, alone or in a pair, is the median heuristic: the median
-        distance between different rows, or 1 if that is 0; beyond 1024 rows that of 1024 evenly
+        distance between different rows, or 1 if that is 0; beyond 256 rows that of 256 evenly
         spaced order statistics for ``(n,)``, and of evenly spaced rows for ``(n, p)``.
       unbiased: static. True takes U-centred kernels, whose sum over pairs of different rows has
         the HSIC of the population as its mean; it needs n >= 4.  (Their ratio is not quite
@@ -154,7 +153,7 @@ def hsic(
         bandwidth that is not positive gives NaN instead.
 
     Derivatives: exact, in both modes, with respect to ``a``, ``b`` and the bandwidth, that of
-    the median heuristic included.  (Pairs that are all at the median distance count alike.)
+    the median heuristic included.
 
     Degenerate data: a constant ``a`` or ``b`` gives 0, with zero derivatives; NaN or infinity
     gives NaN.  Between independent variables the biased form is, normalised, of order 1 / n, and
@@ -249,43 +248,17 @@ def _sample_for_median(x: Array, count: Array | None) -> tuple[Array, Array | No
 
 
 def _median_distance(x: Array, count: Array | None) -> Array:
-    """Return the median of the distances between different rows; NaN where x holds NaN."""
+    """Return the median of the distances between different rows; 0 of a single row."""
+    one, other = np.triu_indices(x.shape[0], 1)
+    apart = distances(x, x)[one, other]
     rows = x.shape[0] if count is None else count
-    matrix = distances(x, x)
-    mask = row_mask(count, x.shape[0])
-    if mask is not None:
-        matrix = jnp.where(mask[:, None] & mask[None, :], matrix, jnp.inf)
-    # The matrix holds each distance twice, and a zero for each row with itself.
-    middle = rows + rows * (rows - 1) // 2
-    constant = lax.stop_gradient(matrix)
-    low = _smallest(constant, middle)
-    beyond = jnp.min(jnp.where(constant > low, constant, jnp.inf))
-    high = jnp.where(jnp.sum(constant <= low, dtype=jnp.int32) > middle, low, beyond)
-
-    def mean_at(value: Array) -> Array:
-        """Return the mean over the equal entries, whose derivative they share."""
-        equal = constant == value
-        total = jnp.sum(jnp.where(equal, matrix, 0))
-        return total / jnp.sum(equal, dtype=jnp.int32).astype(x.dtype)
-
-    return jnp.where(rows == 1, 0, (mean_at(low) + mean_at(high)) / 2)
-
-
-def _smallest(x: Array, count: Array | int) -> Array:
-    """Find the ``count``-th smallest of entries ``(m, n)`` >= 0, ordered as their bits are."""
-    size = x.dtype.itemsize * 8
-    unsigned = jnp.dtype(f"uint{size}")
-    bits = lax.bitcast_convert_type(x, unsigned)
-    ones = jnp.ones(x.shape[1], x.dtype)
-
-    def add_bit(i: Array, prefix: Array) -> Array:
-        trial = prefix | (jnp.ones((), unsigned) << (size - 2 - i).astype(unsigned))
-        below = jnp.where(bits < trial, ones[0], 0) @ ones  # a product is faster than a sum
-        enough = jnp.sum(below.astype(jnp.int32), dtype=jnp.int32) >= count
-        return jnp.where(enough, prefix, trial)
-
-    smallest = lax.fori_loop(0, size - 1, add_bit, jnp.zeros((), unsigned))
-    return lax.bitcast_convert_type(smallest, x.dtype)
+    if count is not None:
+        apart = jnp.where(other.astype(np.int32) < count, apart, jnp.inf)
+    pairs = rows * (rows - 1) // 2
+    if not one.size:
+        return jnp.zeros((), x.dtype)
+    apart = jnp.sort(apart)
+    return jnp.where(pairs > 0, (apart[(pairs - 1) // 2] + apart[pairs // 2]) / 2, 0)
 
 
 def distances(rows: Array, others: Array) -> Array:
