@@ -71,7 +71,7 @@ class TrainingData:
         first = y if x is None else x
         rows = (first.shape if hasattr(first, "shape") else np.asarray(first).shape)[0]
         z = {name: as_column(name, column, rows) for name, column in attributes.items()}
-        if sample_weight is not None and not np.any(sample_weight):
+        if sample_weight is not None and not np.asarray(sample_weight).any():
             raise ValueError("sample_weight must not be zero in every row.")
         weights = as_host_weights(sample_weight, rows)
         data = cls(x, y, z, None, weights)
