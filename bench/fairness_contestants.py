@@ -13,6 +13,7 @@ from sklearn.base import BaseEstimator, RegressorMixin
 from sklearn.ensemble import HistGradientBoostingClassifier, HistGradientBoostingRegressor
 from sklearn.linear_model import LogisticRegression, Ridge
 
+import hgr_jax
 from hgr_jax.fairness import (
     FairMLPClassifier,
     FairMLPRegressor,
@@ -141,7 +142,7 @@ CONTESTANTS: dict[str, Callable[[Task, float, int], Predict | None]] = {
     "HGR-KB, guarantee": functools.partial(network, guarantee=0.95),
     "transport": transported,
     "transport, guarantee": functools.partial(transported, guarantee=0.95),
-    "HGR-KDE penalty": functools.partial(network, penalty="kde"),
+    "HGR-KDE penalty": functools.partial(network, penalty=hgr_jax.kde),
     "HGR-NN penalty": functools.partial(network, penalty="neural"),
     "HSIC penalty": lambda task, threshold, seed: network(task, threshold**2, seed, penalty="hsic"),
     "distance correlation penalty": functools.partial(network, penalty="distance_correlation"),

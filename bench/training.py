@@ -46,7 +46,7 @@ def ours(setting: Setting, penalty: Penalty) -> Callable[[], Any]:
     return partial(
         run_steps,
         trainer._program,
-        trainer._supported_penalties,
+        trainer.penalties,
         trainer.state,
         rows,
         batches,

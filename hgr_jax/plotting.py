@@ -362,14 +362,10 @@ def plot_history(history: Any) -> Figure:
     figure = _new_figure(11, 3.2)
     loss, dependence, multiplier = figure.subplots(1, 3)
     at = history.evaluations["step"]
-    for part, line in (("train", "-"), ("validation", "--")):
-        if f"loss_{part}" in history.evaluations:
-            loss.plot(at, history.evaluations[f"loss_{part}"], line, color="C0", label=part)
-        for i, name in enumerate(history.thresholds):
-            column = history.evaluations.get(f"dependence_{part}_{name}")
-            if column is not None:
-                label = literal(f"{name}, {part}")
-                dependence.plot(at, column, line, color=f"C{i % 10}", label=label)
+    loss.plot(at, history.evaluations["loss_train"], color="C0")
+    for i, name in enumerate(history.thresholds):
+        column = history.evaluations[f"dependence_train_{name}"]
+        dependence.plot(at, column, color=f"C{i % 10}", label=literal(name))
     for i, (name, threshold) in enumerate(history.thresholds.items()):
         if threshold is not None:
             dependence.axhline(threshold, color=f"C{i % 10}", linewidth=0.8, linestyle=":")

@@ -14,6 +14,7 @@ from flax import nnx
 from sklearn.utils.estimator_checks import estimator_checks_generator
 
 from hgr_jax.fairness import KB, MLP, FairTrainer, LagrangianDual, Penalty
+from hgr_jax.fairness.data import TrainingData
 
 ROWS = 120
 ADAM = optax.adam(1e-2)
@@ -58,13 +59,16 @@ def some_data(seed: int = 0, rows: int = ROWS) -> Data:
 
 def trained(*penalties: Penalty, steps: int = 10, **options: Any) -> FairTrainer:
     """A trainer after some steps on some data; its options are those of both."""
-    of_fit = ("validation", "progress", "evaluate_every", "constraint_rows")
-    fit = {name: options.pop(name) for name in of_fit if name in options}
-    data = options.pop("data", some_data())
+    fit = {"evaluate_every": options.pop("evaluate_every", 10)}
+    data, others = options.pop("data", some_data()), options.pop("constraint_rows", None)
     network = options.pop("network", MLP(3, (8,), rngs=nnx.Rngs(options.pop("weights", 0))))
     options = {"optimizer": ADAM, "dual": DUAL} | options
     trainer = FairTrainer(network, penalties=penalties, **options)
-    trainer.fit(*data, steps=steps, **{"evaluate_every": 10} | fit)
+    if others is None:
+        trainer.fit(*data, steps=steps, **fit)
+    else:
+        rows, constraint = (TrainingData.of(*part) for part in (data, others))
+        trainer.train(rows, constraint, steps, **fit)
     return trainer
 
 

@@ -21,8 +21,6 @@ from sklearn.exceptions import ConvergenceWarning
 from sklearn.linear_model import LinearRegression
 from sklearn.metrics import r2_score, roc_auc_score
 from sklearn.model_selection import GridSearchCV, cross_val_score
-from sklearn.pipeline import make_pipeline
-from sklearn.preprocessing import StandardScaler
 
 import hgr_jax
 from hgr_jax.datasets import load_diabetes
@@ -72,8 +70,7 @@ def regressor() -> FairMLPRegressor:
 
 @pytest.fixture(scope="module")
 def classifier() -> FairMLPClassifier:
-    settings = {"penalty": KB(2, 2), "penalty_weight": 0.2, "batch_size": 100}
-    model = FairMLPClassifier(**settings, steps=100, random_state=0)
+    model = FairMLPClassifier(penalty=KB(2, 2), batch_size=100, steps=100, random_state=0)
     return model.fit(X, LABEL, protected=Z)
 
 
@@ -96,17 +93,7 @@ def test_the_threshold_is_kept(regressor: FairMLPRegressor) -> None:
     np.testing.assert_allclose(regressor.history_.last["dependence_train_z"], after, atol=1e-4)
 
 
-def test_prediction_is_that_of_the_trained_network(regressor: FairMLPRegressor) -> None:
-    x = (X - regressor._center) / regressor._scale
-    for kernel, bias in zip(regressor.coefs_[:-1], regressor.intercepts_[:-1], strict=True):
-        x = np.maximum(x @ kernel + bias, 0)
-    y = (x @ regressor.coefs_[-1] + regressor.intercepts_[-1])[:, 0]
-    np.testing.assert_allclose(regressor.predict(X), Y.min() + np.ptp(Y) * y, rtol=1e-4, atol=1e-2)
-
-
 def test_probabilities_of_two_classes(classifier: FairMLPClassifier) -> None:
-    assert classifier.multipliers_ == {"z": pytest.approx(0.2)}  # a fixed weight
-    np.testing.assert_array_equal(classifier.history_.steps["multiplier_z"], np.float32(0.2))
     probabilities = classifier.predict_proba(X)
     np.testing.assert_allclose(probabilities.sum(axis=1), 1)
     chosen = np.where(probabilities[:, 1] > 0.5, "worse", "better")
@@ -118,46 +105,20 @@ def test_probabilities_of_two_classes(classifier: FairMLPClassifier) -> None:
 
 def test_every_class_of_several_is_constrained() -> None:
     labels = np.digitize(Y, np.quantile(Y, [0.33, 0.67]))
-    model = FairMLPClassifier(threshold=0.3, steps=50, random_state=0)
+    model = FairMLPClassifier((8,), threshold=0.3, steps=20, random_state=0)
     model.fit(X, labels, protected=Z)
     assert model.predict_proba(X).shape == (len(X), 3)
     assert list(model.multipliers_) == ["z[0]", "z[1]", "z[2]"]
-
-
-def test_a_column_of_a_frame_by_name(regressor: FairMLPRegressor) -> None:
-    frame = pd.DataFrame(X, columns=DATA.features)
-    model = FairMLPRegressor(**SETTINGS)
-    model.fit(frame, Y, protected="age")
-    np.testing.assert_array_equal(model.predict(frame), regressor.predict(X))
-    assert list(model.feature_names_in_) == list(frame.columns)
-
-
-def test_a_text_attribute_is_a_category() -> None:
-    group = np.where(np.median(Z) < Z, "old", "young")
-    model = FairMLPRegressor(**SETTINGS)
-    model.fit(X, Y, protected=pd.Series(group))
-    prediction = model.predict(X)
-    gap = abs(prediction[group == "old"].mean() - prediction[group == "young"].mean())
-    assert gap < 0.3 * prediction.std()
-
-
-def test_pipeline(regressor: FairMLPRegressor) -> None:
-    pipeline = make_pipeline(StandardScaler(), FairMLPRegressor(**SETTINGS))
-    pipeline.fit(X, Y, fairmlpregressor__protected=Z)
-    np.testing.assert_allclose(pipeline.predict(X), regressor.predict(X), atol=10)
 
 
 class TestFiles:
     """Models go through pickle and joblib as those of scikit-learn do."""
 
     PENALTIES = (
-        KB(2, 3),
-        SK(2),
         HGR(),
         DemographicParity(),
-        Neural(5, learning_rate=1e-3),
+        Neural(5),
         Penalty("pearson", 0.2),
-        Penalty("hsic", 0.9),
         KB(fourier(2, 2 * np.pi), 3),
     )
 
@@ -174,23 +135,21 @@ class TestFiles:
         assert loaded.multipliers_ == model.multipliers_
 
     @pytest.mark.usefixtures("untrained")
-    @pytest.mark.parametrize("way", ["pickle", "joblib"])
-    def test_with_any_penalty(self, way: str, tmp_path: Path) -> None:
+    def test_with_any_penalty(self, tmp_path: Path) -> None:
         attribute = np.where(np.median(Z) < Z, "old", "young")
         for penalty in self.PENALTIES:
             model = FairMLPRegressor((4,), penalty=penalty, steps=2, threshold=0.9)
             model.set_params(random_state=np.random.RandomState(0))
             texts = penalty == DemographicParity()
             model.fit(X, Y, protected=attribute if texts else Z)
-            loaded = there_and_back(way, model, tmp_path)
+            loaded = there_and_back("pickle", model, tmp_path)
             assert loaded.penalty == penalty
             np.testing.assert_array_equal(loaded.predict(X), model.predict(X))
 
     def test_a_postprocessor(self, tmp_path: Path) -> None:
         model = FairPostprocessor(LinearRegression(), threshold=0.3, random_state=0).fit(X, Y, Z)
-        for way in ("pickle", "joblib"):
-            loaded = there_and_back(way, model, tmp_path)
-            np.testing.assert_array_equal(loaded.predict(X, Z), model.predict(X, Z))
+        loaded = there_and_back("joblib", model, tmp_path)
+        np.testing.assert_array_equal(loaded.predict(X, Z), model.predict(X, Z))
 
 
 def there_and_back(way: str, model: Any, folder: Path) -> Any:
@@ -224,8 +183,8 @@ def asked(monkeypatch: pytest.MonkeyPatch, **settings: Any) -> dict[str, Any]:
         found.update(options, network=network)
         return type("", (), {"train": fitted})()
 
-    def fitted(_: Any, data: Any, test: Any, constraint: Any, steps: int, **options: Any) -> None:
-        found.update(options, data=data, constraint=constraint, steps=steps)
+    def fitted(_: Any, data: Any, constraint: Any, steps: int) -> None:
+        found.update(data=data, constraint=constraint, steps=steps)
         raise Asked
 
     monkeypatch.setattr(estimators, "FairTrainer", made)
@@ -238,7 +197,6 @@ def test_every_option_reaches_the_trainer(monkeypatch: pytest.MonkeyPatch) -> No
     plain = asked(monkeypatch)
     assert plain["penalties"] == (Penalty("kb", 0.2),)
     assert plain["batch_size"] is plain["constraint"] is None
-    assert not plain["progress"]
     found = asked(
         monkeypatch,
         penalty=Penalty(SK(3), given=4),
@@ -246,15 +204,11 @@ def test_every_option_reaches_the_trainer(monkeypatch: pytest.MonkeyPatch) -> No
         steps=7,
         batch_size=50,
         hidden_layer_sizes=(4, 3),
-        activation="tanh",
-        verbose=True,
     )
     assert found["penalties"] == (Penalty(SK(3), 0.3, given=4),)
     assert (found["steps"], found["batch_size"]) == (7, 50)
-    assert found["progress"]
     network = found["network"]
     assert [layer.kernel.shape for layer in network.layers] == [(10, 4), (4, 3), (3, 1)]
-    assert network.activation is jnp.tanh
 
 
 def test_rates_reach_the_optimisers(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -281,15 +235,7 @@ def test_inputs_that_are_constant_or_too_large_for_the_network() -> None:
 
 
 @pytest.mark.filterwarnings("error")
-@pytest.mark.parametrize("unit", [1e-310, 1e-200, 1e140])
-def test_inputs_of_any_unit_have_the_same_predictions(unit: float) -> None:
-    settings: dict[str, Any] = {"penalty": None, "steps": 5, "random_state": 0}
-    predicted = [FairMLPRegressor(**settings).fit(x, Y).predict(x) for x in (X, X * unit)]
-    np.testing.assert_allclose(*predicted, rtol=1e-4)
-
-
-@pytest.mark.filterwarnings("error")
-@pytest.mark.parametrize("value", [1e308, -1e308, 1e200])
+@pytest.mark.parametrize("value", [1e308, 1e200])
 def test_numbers_whose_squares_overflow_are_refused(value: float) -> None:
     wild = np.where(np.arange(len(Y)) % 2 == 0, value, -value)
     model = FairMLPRegressor(steps=5, random_state=0)
@@ -298,43 +244,13 @@ def test_numbers_whose_squares_overflow_are_refused(value: float) -> None:
             model.fit(x, y, protected=z)
 
 
-def test_numbers_whose_squares_vanish_are_refused() -> None:
-    model = FairMLPRegressor(steps=5, random_state=0)
-    for y, z, name in ((Y * 1e-310, Z, "y"), (Y, Z * 1e-200, "z")):
-        with pytest.raises(
-            ValueError, match=f"{name} must be in another unit, .* its range is .*, below 1e-150"
-        ):
-            model.fit(X, y, protected=z)
-
-
-@pytest.mark.parametrize(
-    "settings",
-    [
-        {"guarantee": 0.9, "threshold": 0.9},
-        {"constraint_fraction": 0.5},
-    ],
-)
-def test_a_rare_level_stays_among_the_training_rows(
-    settings: dict[str, Any], request: pytest.FixtureRequest
-) -> None:
-    if "guarantee" not in settings:  # whose certificate is of a training
-        request.getfixturevalue("untrained")
+@pytest.mark.usefixtures("untrained")
+def test_a_rare_level_stays_among_the_training_rows() -> None:
     level = np.where(np.median(Z) < Z, "many", "others").astype(object)
-    rare = 50 if "guarantee" in settings else 10  # a certificate needs ten rows held back
-    level[:rare] = "few of a kind"
+    level[:10] = "few of a kind"
     for seed in range(3):
-        model = FairMLPRegressor((4,), penalty=KB(5, 2), steps=20, random_state=seed, **settings)
+        model = FairMLPRegressor((4,), penalty=KB(5, 2), random_state=seed, constraint_fraction=0.5)
         model.fit(X, Y, protected=level)
-
-
-def test_a_training_that_ends_above_its_threshold_warns() -> None:
-    model = FairMLPRegressor((8,), penalty=KB(2, 2), threshold=0.1, steps=20, random_state=0)
-    with pytest.warns(
-        ConvergenceWarning, match=r"above its threshold: HGR-KB\(2, 2\) of z is 0\.\d+ .* is 0\.1"
-    ):
-        model.fit(X, Y, protected=X[:, 0])
-    assert model.history_.last["dependence_train_z"] > 0.13
-    assert model.history_.kept == {"z": False}
 
 
 def test_estimators_keep_a_share_of_the_rows_for_it(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -390,9 +306,8 @@ def test_a_kept_threshold_scores_what_the_model_does() -> None:
     assert -1 < scorer(model, FRAME, -TARGETS / 3) < scorer(model, FRAME, -TARGETS) < 0
 
 
-@pytest.mark.parametrize(("h", "k"), [(1, 1), (3, 2)])
-def test_a_broken_threshold_scores_the_violation(h: int, k: int) -> None:
-    model = Blend(5.0)
+def test_a_broken_threshold_scores_the_violation() -> None:
+    model, h, k = Blend(5.0), 3, 2
     with jax.enable_x64(True):
         value = float(hgr_jax.kb(ATTRIBUTE, model.predict(INPUTS), h, k))
         single = float(hgr_jax.sk(ATTRIBUTE, model.predict(INPUTS), k))
@@ -416,11 +331,6 @@ def test_grid_search_prefers_the_constraint_to_the_score() -> None:
     assert found.best_params_ == {"share": 0.0}
     assert found.best_score_ >= 0
     assert found.cv_results_["mean_test_score"][1] < -200
-    named = FairnessScorer(Penalty(KB(1, 1), 0.6), protected="age")
-    pipeline = make_pipeline(StandardScaler(), Blend())
-    again = GridSearchCV(pipeline, {"blend__share": [0.0, 2.0]}, scoring=named, cv=4)
-    again.fit(FRAME, TARGETS)
-    assert again.best_params_ == {"blend__share": 0.0}
 
 
 @pytest.mark.filterwarnings("ignore:HGR-KB")

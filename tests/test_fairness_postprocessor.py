@@ -14,7 +14,6 @@ from hypothesis import given
 from hypothesis import strategies as st
 from scipy import stats
 from sklearn.base import clone, is_classifier
-from sklearn.exceptions import NotFittedError
 from sklearn.linear_model import LinearRegression, LogisticRegression, Ridge
 from sklearn.model_selection import (
     KFold,
@@ -26,11 +25,11 @@ from sklearn.model_selection import (
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 from sklearn.tree import DecisionTreeRegressor
-from transport_support import conditional_rank, out_of_fold, rank_among, transported
+from transport_support import conditional_rank, out_of_fold, transported
 
 import hgr_jax
 from bench import reference
-from hgr_jax.fairness import KB, FairPostprocessor, NoSolutionFound, Penalty, certify, report
+from hgr_jax.fairness import KB, FairPostprocessor, NoSolutionFound, Penalty, certify
 from hgr_jax.fairness.postprocessor import Transport
 from hgr_jax.fairness.postprocessor import _mixed as mixed
 
@@ -56,16 +55,14 @@ def fitted() -> FairPostprocessor:
     return FairPostprocessor(Ridge(), **SETTINGS).fit(X, Y, protected=Z)
 
 
-@pytest.mark.parametrize(("threshold", "neighbors"), [(0.4, None), (0.3, 30), (0.6, None)])
-def test_the_strength_is_the_smallest_that_is_enough(
-    threshold: float, neighbors: int | None
-) -> None:
+@pytest.mark.parametrize("threshold", [0.4, 0.6])
+def test_the_strength_is_the_smallest_that_is_enough(threshold: float) -> None:
     folds = list(KFold(4, shuffle=True, random_state=3).split(X))
     settings = SETTINGS | {"threshold": threshold, "penalty": KB(3, 2), "cv": folds}
-    model = FairPostprocessor(Ridge(alpha=2.0), **settings, n_neighbors=neighbors)
+    model = FairPostprocessor(Ridge(alpha=2.0), **settings)
     model.fit(X, Y, protected=Z)
     p = cross_val_predict(Ridge(alpha=2.0), X, Y, cv=folds)
-    moved = out_of_fold(Z, p, folds, neighbors)
+    moved = out_of_fold(Z, p, folds, None)
     grid = np.arange(41) / 40
     values = np.array([reference.kb(Z, (1 - t) * p + t * moved, 3, 2) for t in grid])
     assert model.strength_ == grid[values <= threshold][0]
@@ -73,32 +70,9 @@ def test_the_strength_is_the_smallest_that_is_enough(
     # What new rows get: the model of all rows, and the transport of all out-of-fold predictions.
     z = Z[NEW] + 0.1
     plain = Ridge(alpha=2.0).fit(X, Y).predict(X[NEW])
-    expected = transported((Z, p), z, plain, neighbors or round(np.sqrt(ROWS)))
+    expected = transported((Z, p), z, plain, round(np.sqrt(ROWS)))
     mixture = (1 - model.strength_) * plain + model.strength_ * expected
     np.testing.assert_allclose(model.predict(X[NEW], z), mixture, rtol=1e-5, atol=1e-5)
-
-
-def test_folds_that_are_a_number_are_of_shuffled_rows() -> None:
-    for kind, model, y in ((KFold, Ridge(), Y), (StratifiedKFold, LogisticRegression(), LABEL)):
-        settings = SETTINGS | {"random_state": 7}
-        first = FairPostprocessor(model, **settings, cv=3).fit(X, y, protected=Z)
-        folds = kind(3, shuffle=True, random_state=_seed(7))
-        second = FairPostprocessor(model, **settings, cv=folds).fit(X, y, protected=Z)
-        np.testing.assert_array_equal(first.transport_.p, second.transport_.p)
-
-
-def test_dependence_and_score_of_new_rows(fitted: FairPostprocessor) -> None:
-    rng = np.random.default_rng(1)
-    z = rng.normal(size=ROWS)
-    x = np.column_stack([z, z**2 + rng.normal(size=ROWS), rng.normal(size=(ROWS, 2))])
-    y = x.sum(axis=1)
-    before, after = fitted.estimator_.predict(x), fitted.predict(x, z)
-    assert reference.kb(z, before, 2, 2) > 0.8
-    assert reference.kb(z, after, 2, 2) < 0.45
-    assert fitted.score(x, y, z) == pytest.approx(1 - np.mean((after - y) ** 2) / y.var())
-    assert fitted.score(x, y, z) > 0.2
-    shown = report(after, x, y, z, baseline=before, statistic=KB(2, 2))
-    assert shown["HGR-KB(2, 2)"]["z", "after"] < 0.45
 
 
 def test_a_model_that_keeps_the_threshold_is_left_alone() -> None:
@@ -114,7 +88,7 @@ def test_a_model_that_keeps_the_threshold_is_left_alone() -> None:
 
 
 def test_where_no_strength_is_enough_it_says_so() -> None:
-    with pytest.warns(UserWarning, match=r"no strength is enough: at 1, kb of z"):
+    with pytest.warns(UserWarning, match=r"no strength is enough: at 1, HGR-KB\(5, 5\) of z"):
         model = FairPostprocessor(Ridge(), threshold=0.01).fit(X, Y, protected=Z)
     assert model.strength_ == 1
     constant = FairPostprocessor(Ridge(), threshold=0.01).fit(X, np.ones(ROWS), protected=Z)
@@ -188,14 +162,6 @@ def test_a_column_by_name(fitted: FairPostprocessor) -> None:
         named.predict(FRAME.drop(columns="age"))
 
 
-def test_pipelines_inside_and_outside() -> None:
-    inside = FairPostprocessor(make_pipeline(StandardScaler(), LinearRegression()), **SETTINGS)
-    outside = make_pipeline(StandardScaler(), FairPostprocessor(LinearRegression(), **SETTINGS))
-    outside.fit(X, Y, fairpostprocessor__protected=Z)
-    found = inside.fit(FRAME, Y, protected="age").predict(FRAME)
-    np.testing.assert_allclose(outside.predict(X, protected=Z), found, atol=1e-6)
-
-
 @sklearn.config_context(enable_metadata_routing=True)
 def test_metadata_routing(fitted: FairPostprocessor) -> None:
     model = FairPostprocessor(Ridge(), **SETTINGS)
@@ -227,13 +193,13 @@ def test_a_guarantee_is_of_the_last_strength_that_was_accepted(table: Any) -> No
     model = FairPostprocessor(LinearRegression(), guarantee=0.9, **SETTINGS).fit(x, y, protected=z)
     found = model.certificate_
     assert found.holds
-    assert (found.threshold, found.level, found.rows, found.degrees) == (0.4, 0.9, 360, (2, 2))
-    *accepted, last = found.candidates
-    assert all(candidate.accepted for candidate in accepted)
-    assert not last.accepted
-    strengths = [candidate.setting for candidate in found.candidates]
+    assert (found.threshold, found.level, found.rows) == (0.4, 0.9, 360)
+    *accepted, last = found.candidates.accepted
+    assert all(accepted)
+    assert not last
+    strengths = found.candidates.setting
     np.testing.assert_allclose(strengths, 1 - np.arange(len(strengths)) / 40)
-    assert model.strength_ == accepted[-1].setting
+    assert model.strength_ == strengths.iloc[-2]
     # The certificate is that of `certify` on the rows held back.
     train, held = train_test_split(np.arange(900), test_size=0.4, random_state=_seed(0))
     again = certify(model.predict(x[held], z[held]), z[held], Penalty(KB(2, 2), 0.4), 0.9)
@@ -252,16 +218,16 @@ def test_a_guarantee_is_of_the_last_strength_that_was_accepted(table: Any) -> No
     assert not hasattr(model, "certificate_")  # of an earlier fit
 
 
-def test_a_fit_that_fails_has_no_model_of_an_earlier_one(table: Any) -> None:
-    x, y, z = table
-    model = FairPostprocessor(LinearRegression(), guarantee=0.9, **SETTINGS)
-    model.fit(x, y, protected=z)
-    with pytest.raises(NoSolutionFound, match="no model was found whose HGR-KB is at") as info:
-        model.set_params(threshold=0.02, guarantee=0.95).fit(x, y, protected=z)
-    (only,) = info.value.certificate.candidates
-    assert (only.setting, only.accepted) == (1.0, False)
-    with pytest.raises(NotFittedError):
-        model.predict(x, z)
+def test_a_heavy_tail_has_no_guarantee() -> None:
+    """A few rows of a tail make a dependence that the others do not show."""
+    rng = np.random.default_rng(0)
+    z = np.exp(rng.normal(size=2000))
+    x = rng.normal(size=(2000, 3)) + np.stack([np.log(z), z / 2, 0 * z], axis=1)
+    model = FairPostprocessor(LinearRegression(), threshold=0.4, guarantee=0.95, random_state=0)
+    with pytest.raises(NoSolutionFound, match="tails of the attribute are too heavy"):
+        model.fit(x, x.sum(axis=1), protected=z)
+    model.set_params(penalty="hgr").fit(x, x.sum(axis=1), protected=z)
+    assert model.certificate_.holds
 
 
 def test_guarantees_hold_in_the_population() -> None:
@@ -304,42 +270,11 @@ def test_ranks_and_quantiles_row_by_row(kind: str, k: int) -> None:
     np.testing.assert_allclose(found(new, NEW_P), moved, rtol=1e-6, atol=1e-6)
 
 
-def test_ties_of_predictions_have_the_middle_of_their_ranks() -> None:
-    z, p = ATTRIBUTES["few values"], np.round(P)
-    found = Transport.learn(z, p, 1).rank(z, p)  # the rows of the same attribute
-    for value, each, rank in zip(z, p, found, strict=True):
-        others = p[z == value]
-        assert rank == pytest.approx((others < each).mean() + (others == each).mean() / 2)
-
-
 def test_predictions_that_are_a_line_of_the_attribute_become_one_value() -> None:
     z, new = ATTRIBUTES["continuous"], np.linspace(-1, 1, 50)
     p = 0.1 + z / 3
     assert np.ptp(p) > 1
     assert np.ptp(Transport.learn(z, p)(new, 0.1 + new / 3)) < 1e-6
-
-
-def test_neighbours_like_everybody_change_nothing() -> None:
-    z = ATTRIBUTES["constant"]
-    for p in (P, np.round(P), np.full(LEARNED, 3.0)):
-        np.testing.assert_allclose(Transport.learn(z, p, 5)(z, p), p, atol=1e-8)
-
-
-def test_a_category_is_ranked_within_its_levels() -> None:
-    level = DRAWN.integers(0, 3, LEARNED)
-    one_hot = np.eye(3)[level]
-    found = Transport.learn(one_hot, P).rank(one_hot, P)
-    for each in range(3):
-        expected = [rank_among(p, P[level == each]) for p in P[level == each]]
-        np.testing.assert_allclose(found[level == each], expected)
-
-
-def test_the_default_is_the_root_of_the_rows() -> None:
-    z = ATTRIBUTES["continuous"]
-    assert Transport.learn(z, P).neighbors == 11
-    assert Transport.learn(z, P, 500).neighbors == LEARNED
-    single = Transport.learn(z[:1], P[:1])
-    np.testing.assert_array_equal(single(z, P), np.full(LEARNED, P[0]))
 
 
 values = st.floats(-1e6, 1e6, allow_subnormal=False)

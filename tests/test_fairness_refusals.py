@@ -6,7 +6,6 @@ import functools
 from collections.abc import Callable
 from typing import Any
 
-import jax
 import jax.numpy as jnp
 import numpy as np
 import pandas as pd
@@ -15,7 +14,6 @@ from fairness_support import DUAL, PENALTY, ROWS, some_data, trained
 from flax import nnx
 from sklearn.base import BaseEstimator
 from sklearn.linear_model import LogisticRegression, Ridge
-from sklearn.svm import LinearSVC
 
 from hgr_jax.fairness import (
     KB,
@@ -32,7 +30,6 @@ from hgr_jax.fairness import (
     Penalty,
     certify,
     didi,
-    fit_certified,
     report,
 )
 from hgr_jax.plotting import plot_history, plot_predictions
@@ -48,22 +45,11 @@ RARE = np.r_[1, np.zeros(ROWS - 1)]
 PLACES = np.arange(ROWS)
 HALVES = {"task": "log_loss", "batch_size": ROWS // 2}
 GIVEN = Penalty(KB(2, 2), given="classes")
-NUMBERS_ONLY = Penalty(Function(lambda z, p: jnp.mean(z * p), categorical=False))
 MISSING = np.where(PLACES == 3, None, TEXT.astype(object))
 NANS = np.full(ROWS, np.nan)
 CONSTANT = np.ones(ROWS)
 LONG = "one value for each of the 120 rows"
 when = functools.partial
-
-
-class Whole(nnx.Module):
-    """A network with one output for all rows."""
-
-    def __init__(self) -> None:
-        self.w = nnx.Param(jnp.ones(3))
-
-    def __call__(self, x: jax.Array) -> jax.Array:
-        return jnp.mean(x @ self.w[...], keepdims=True)
 
 
 class Double(BaseEstimator):
@@ -84,23 +70,11 @@ def train(*penalties: Penalty, x: Any = X, y: Any = Y, z: Any = Z, **options: An
     return trained(*(penalties or [PENALTY]), **{"data": (x, y, z)} | options)
 
 
-def with_others(*rows: Any, penalty: Penalty = PENALTY) -> Any:
-    """A training with constraint rows."""
-    trainer = FairTrainer(network(), penalties=penalty, dual=DUAL)
-    return trainer.fit(X, Y, Z, steps=10, constraint_rows=rows if len(rows) > 1 else rows[0])
-
-
 def certified(prediction: Any = Y, z: Any = Z, threshold: Any = 0.3, **options: Any) -> Any:
     return certify(prediction, z, threshold, **options)
 
 
 PARITY = Penalty(DemographicParity(), 0.3)
-
-
-def guaranteed(x: Any = X, z: Any = Z, **options: Any) -> Any:
-    penalties = options.pop("penalties", PENALTY)
-    trainer = FairTrainer(network(), penalties=penalties)
-    return fit_certified(trainer, X, Y, Z, **{"held_out": (x, z), "steps": 19} | options)
 
 
 def fit(protected: Any = Z, x: Any = X, y: Any = Y, **settings: Any) -> Any:
@@ -118,9 +92,6 @@ def postprocess(model: Any = None, y: Any = Y, protected: Any = Z, **settings: A
 TYPE_ERRORS: list[tuple[str, Callable[[], Any]]] = [
     # Statistics and penalties
     ("k must be a degree", when(KB, 2, "a")),
-    ("warm_start", when(Neural, warm_start=1)),
-    ("function must be callable", when(Function, "kb")),
-    ("partial", when(Function, jnp.sin, partial=None)),
     ("threshold", when(Penalty, threshold="a")),
     ("threshold", when(Penalty, threshold=True)),
     ("given", when(Penalty, given="groups")),
@@ -134,8 +105,6 @@ TYPE_ERRORS: list[tuple[str, Callable[[], Any]]] = [
     ("needs a threshold", when(certified, threshold=None)),
     ("needs a threshold", when(certified, threshold=Penalty(threshold=None))),
     ("prediction must hold real numbers", when(certified, ["a"] * ROWS)),
-    ("y must hold real numbers", when(certified, threshold=Penalty(given=3), y=["a"] * ROWS)),
-    ("a classifier must have predict_proba", when(postprocess, LinearSVC(), LABEL)),
 ]
 
 VALUE_ERRORS: list[tuple[str, Callable[[], Any]]] = [
@@ -143,7 +112,6 @@ VALUE_ERRORS: list[tuple[str, Callable[[], Any]]] = [
     ("h must be at least 1", when(KB, 0, 2)),
     ("d must be at least 1", when(SK, 0)),
     ("steps", when(Neural, 0)),
-    ("learning_rate", when(Neural, learning_rate=-1)),
     *(("threshold", when(Penalty, threshold=t)) for t in (0, -0.1, 1.5, np.float32(2), np.nan)),
     *(("statistic must be one of", when(Penalty, which)) for which in ("nlc", 3, None)),
     ("statistic is a class", when(Penalty, KB)),
@@ -151,9 +119,6 @@ VALUE_ERRORS: list[tuple[str, Callable[[], Any]]] = [
     ("takes weights", when(Penalty, "hsic", given="classes")),
     ("takes weights", when(Penalty, "neural", given=3)),
     ("weights", when(Penalty, Function(jnp.dot, weighted=False), given=2)),
-    ("takes given", when(Penalty, "hsic", given="polynomials")),
-    ("at least 0", when(DUAL.init, [0.5, -0.1])),
-    ("at least 0", when(DUAL.init, [0.5, np.nan])),
     ("multipliers", when(DUAL.init, -1)),
     # Rows of a training
     ("z must vary", when(train, z=CONSTANT)),
@@ -167,75 +132,39 @@ VALUE_ERRORS: list[tuple[str, Callable[[], Any]]] = [
     ("no.* for 'z'", when(train, z=pd.DataFrame({"other": Z, "more": Y / 2}))),
     ("at least two rows", when(train, GIVEN, y=RARE)),
     ("given needs one target", when(train, GIVEN, y=BOTH)),
-    (r"about 3 row\(s\) of y=1; with so few", when(train, GIVEN, y=1.0 * (PLACES < 6), **HALVES)),
-    (r"z is categorical, which .* does not take", when(train, NUMBERS_ONLY, z=TEXT)),
-    (r"value\(s\) c, which.*known are a, b", when(train, z=TEXT, validation=(X, Y, OTHER_TEXT))),
+    ("a must have shape", when(train, Penalty("pearson"), z=TEXT)),
     # Settings of a training
-    ("validation must be", when(train, validation=(X,))),
-    ("protected must be given", when(train, validation=(X, Y))),
     ("steps", when(train, steps=0)),
     ("evaluate_every", when(train, evaluate_every=0)),
     ("batch_size", when(train, batch_size=1)),
     ("seed", when(train, seed=-1)),
-    ("dual must be at least 0", when(train, dual=-1.0)),
-    ("dual must be", when(train, dual=np.inf)),
     ("task must be one of", when(train, task="hinge")),
     ("different names", when(train, PENALTY, PENALTY)),
-    ("one row for each row", when(train, network=Whole())),
     ("call fit first", lambda: FairTrainer(network()).predict(X)),
-    *(
-        ("constrains nothing", when(train, Penalty(**settings), batch_size=batch))
-        for settings, batch in (
-            ({}, 10),
-            ({"statistic": "sk"}, 6),
-            ({"given": 10}, 60),
-            ({"statistic": KB(20, 60)}, 80),
-        )
-    ),
-    # Constraint rows
-    (r"constraint_rows must be \(x, protected\)", when(with_others, X)),
-    (r"constraint_rows must be \(x, protected\)", when(with_others, X, Z, Y)),
-    (LONG, when(with_others, X, Z[:5])),
-    ("the 3 inputs of the training rows", when(with_others, X[:, :2], Z)),
-    ("z must vary.* in all 120 constraint rows", when(with_others, X, CONSTANT)),
-    ("without given", when(with_others, X, Z, penalty=Penalty(KB(2, 2), 0.3, given=2))),
-    ("of 4 constraint rows the measure is 1 .* At least 12", when(fit, constraint_fraction=0.03)),
-    ("constraint_fraction must be between 0 and 1", when(fit, constraint_fraction=1.0)),
+    ("constraint_fraction must be above 0 and below 1", when(fit, constraint_fraction=1.0)),
     # Certificates
     ("z must vary", when(certified, z=CONSTANT)),
     (f"z must have {LONG}", when(certified, z=np.ones(4))),
     ("threshold", when(certified, threshold=1.5)),
     ("level must be above 0 and below 1", when(certified, level=1.0)),
     ("prediction has 120 value", when(certified, NANS)),
-    (r"prediction must have shape \(n,\)", when(certified, np.zeros(0), np.zeros(0))),
-    ("n and columns >= 1", when(certified, np.zeros((ROWS, 0)))),
-    ("penalties with degrees", when(certified, threshold=Penalty(KB(np.square, 2)))),
+    (r"prediction must be \(n,\) or", when(certified, np.zeros(0), np.zeros(0))),
+    ("columns., of rows; got", when(certified, np.zeros((ROWS, 0)))),
     ("given=3 needs the targets", when(certified, threshold=Penalty(given=3))),
-    ("no valid bound", when(certified, threshold=Penalty(given="polynomials"))),
-    ("method must be one of", when(certified, method="exact")),
-    ("groups must be a label for each", when(certified, groups=[1, 2])),
+    ("a bound is known of KB, SK, HGR", when(certified, threshold=Penalty("hsic"))),
+    (r"groups must have shape \(120,\)", when(certified, groups=[1, 2])),
     ("groups has 120 missing", when(certified, groups=[None] * ROWS)),
     ("all rows have the same label", when(certified, groups=[1] * ROWS)),
-    (r"must be one-hot, .* Give several attributes by", when(certified, Y, BOTH)),
+    (r"must be one-hot, .* Give several attributes as", when(certified, Y, BOTH)),
     ("demographic parity compares levels", when(certified, threshold=PARITY)),
-    ("nothing to guarantee", when(guaranteed, penalties=())),
-    ("held_out must be", when(guaranteed, held_out=X)),
-    ("level must be", when(guaranteed, level=2)),
-    ("fitted before", lambda: fit_certified(train(), X, Y, Z, held_out=(X, Z), steps=19)),
-    (r"z must vary.* in all 1 rows held back", when(guaranteed, x=X[:1], z=Z[:1])),
-    (r"z must vary.* there are no rows held back", when(guaranteed, x=X[:0], z=Z[:0])),
-    ("z must vary", when(guaranteed, z=CONSTANT)),
     ("guarantee must be above 0 and below 1", when(fit, guarantee=1.0)),
-    ("guarantee_fraction must be between", when(fit, guarantee=0.9, guarantee_fraction=0.0)),
-    ("120 rows cannot be split", when(fit, guarantee=0.9, guarantee_fraction=0.9999)),
-    ("a guarantee needs fit", when(fit, guarantee=0.9, penalty=None)),
+    ("guarantee_fraction must be above", when(fit, guarantee=0.9, guarantee_fraction=0.0)),
+    ("a guarantee needs a penalty", when(fit, guarantee=0.9, penalty=None)),
     # Estimators
     (r"threshold must be in \(0, 1\]", when(fit, threshold=0.0)),
-    ("activation must be one of", when(fit, activation="swish")),
     ("steps must be at least 1", when(fit, steps=0)),
     ("learning_rate must be above 0", when(fit, learning_rate=0.0)),
     ("alpha must be at least 0", when(fit, alpha=-1.0)),
-    ("penalty_weight must be at least 0", when(fit, penalty_weight=-1.0)),
     ("batch_size must be at least 2", when(fit, batch_size=1)),
     ("hidden_layer_sizes must be", lambda: FairMLPRegressor((0,)).fit(X, Y, protected=Z)),
     # Attributes
@@ -244,15 +173,11 @@ VALUE_ERRORS: list[tuple[str, Callable[[], Any]]] = [
     ("X has no column names", when(fit, "u")),
     (f"z must have {LONG}", when(fit, Z[:-1])),
     (f"age must have {LONG}", when(fit, pd.DataFrame({"age": Z[:5]}))),
-    ("has columns of one name", when(fit, FRAME.set_axis(["u", "u", "v"], axis=1))),
-    ("protected names 'u' twice", when(fit, ["u", "u"], FRAME)),
-    ("given must be one variable", when(fit, "u", FRAME, given=["v", "age"])),
-    ("Encode text first, as in make_pipeline", when(fit, "u", FRAME.assign(v="a"))),
     *(
         (message, when(measure, protected))
         for measure in (when(didi, Y), when(report, Y, None, Y))
         for message, protected in (
-            (r"must be one-hot, .* Give several attributes by", BOTH),
+            (r"must be one-hot, .* Give several attributes as", BOTH),
             ("protected must be", None),
         )
     ),
@@ -269,7 +194,6 @@ VALUE_ERRORS: list[tuple[str, Callable[[], Any]]] = [
     (r"threshold must be in \(0, 1\]", when(postprocess, threshold=0.0)),
     ("and no given", when(postprocess, penalty=Penalty(given=3))),
     ("and no given", when(postprocess, penalty=None)),
-    ("n_neighbors must be at least 1", when(postprocess, n_neighbors=0)),
     ("cv must be at least 2", when(postprocess, cv=1)),
     ("guarantee_fraction must be", when(postprocess, guarantee=0.9, guarantee_fraction=1.0)),
     ("a guarantee needs fit", when(postprocess, guarantee=0.9, protected=None)),
@@ -277,14 +201,13 @@ VALUE_ERRORS: list[tuple[str, Callable[[], Any]]] = [
     (LONG, when(postprocess, protected=Z[:-1])),
     (r"z has 120 value\(s\) that are NaN", when(postprocess, protected=NANS)),
     ("inconsistent numbers of samples", when(postprocess, y=Y[:-1])),
-    ("y has 3 classes", when(postprocess, LogisticRegression(), np.arange(ROWS) % 3)),
-    ("y must have two classes", when(postprocess, LogisticRegression(), np.ones(ROWS, int))),
+    ("y has 3 class", when(postprocess, LogisticRegression(), np.arange(ROWS) % 3)),
+    ("y has 1 class", when(postprocess, LogisticRegression(), np.ones(ROWS, int))),
     # Reports and pictures
     (r"one prediction a row, shape \(120,\); got \(119,\)", when(report, Y[1:], None, Y, Z)),
     ("z has 3 value", when(report, Y, None, Y, np.where(Z > 2, np.nan, Z))),
     ("must be one-hot", when(report, Y, None, Y, 2 * np.eye(3)[np.digitize(Z, (-0.5, 0.5))])),
-    (r"label\(s\) 7, which the model does not know", lambda: report(two(), X, SEVENS, Z)),
-    ("bins must be at least 2", when(didi, Y, Z, bins=1)),
+    ("two classes, and y no other labels; it knows 0, 1", lambda: report(two(), X, SEVENS, Z)),
     ("one shape", when(plot_predictions, Z, {"a": Z[1:]})),
     ("at least one model", when(plot_predictions, Z, {})),
     ("empty", lambda: plot_history(FairTrainer(network()).history)),
@@ -309,6 +232,5 @@ def test_values_that_are_not_finite(name: str, place: tuple[int, ...], value: fl
     rows = {"x": X.copy(), "y": Y.copy(), "z": Z.copy()}
     rows[name][place] = value
     where = r"\(7, 2\)" if name == "x" else rf"\({place[0]}\)"
-    for options in (rows, {"validation": tuple(rows.values())}):
-        with pytest.raises(ValueError, match=rf"{name} has 1 value.*{where}"):
-            train(**options)
+    with pytest.raises(ValueError, match=rf"{name} has 1 value.*{where}"):
+        train(**rows)

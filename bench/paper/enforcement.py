@@ -181,7 +181,7 @@ def penaliser(name: str, threshold: float) -> Penalty:
     Raises:
       ExperimentError: for another name.
     """
-    known = penalties(threshold) | {"HGR-KDE": Penalty("kde", threshold)}
+    known = penalties(threshold) | {"HGR-KDE": Penalty(hgr_jax.kde, threshold)}
     if name not in known:
         raise ExperimentError(f"penalisers are {', '.join(known)}; got {name!r}")
     return known[name]

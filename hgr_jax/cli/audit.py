@@ -15,8 +15,7 @@ from hgr_jax._texts import first_names, shortened
 from hgr_jax.cli.options import AuditOptions
 from hgr_jax.cli.outputs import check_sizes, print_messages, show_step, warnings_as_notes
 from hgr_jax.fairness import HGR, KB, SK, Certificate, DemographicParity, Penalty, certify
-from hgr_jax.fairness.data import pool_small_levels
-from hgr_jax.fairness.report import score_of
+from hgr_jax.fairness.certificate import SUPPOSED
 from hgr_jax.tables.columns import Frame
 from hgr_jax.tables.faults import TableError, printable
 from hgr_jax.tables.files import read_table
@@ -102,7 +101,7 @@ def _read_predictions(frame: Frame, name: str) -> tuple[NDArray[np.float64], lis
 def _audited(
     frame: Frame, prediction: NDArray[np.float64], options: AuditOptions
 ) -> Sequence[Certificate]:
-    """Return a certificate of each attribute, with small levels pooled."""
+    """Return a certificate of each attribute."""
     statistics = {
         "kb": KB(options.h, options.k),
         "sk": SK(options.k),
@@ -115,14 +114,11 @@ def _audited(
     try:
         found = certify(
             prediction,
-            require("pandas").DataFrame(
-                {name: pool_small_levels(name, frame.column(name)) for name in options.protected}
-            ),
+            require("pandas").DataFrame({name: frame.column(name) for name in options.protected}),
             Penalty(statistics[options.measure], threshold, given=options.given),
             options.level,
             y=y,
             groups=None if options.groups is None else frame.column(options.groups),
-            method=options.method,
         )
     except (ValueError, TypeError) as error:
         raise TableError(f"{frame.source}: {error}") from error
@@ -131,13 +127,13 @@ def _audited(
 
 def _print_score(frame: Frame, prediction: NDArray[np.float64], target: str) -> None:
     """Print R2, or AUC of a target of two values; nothing of text of more values."""
-    y = frame.column(target)
+    y, metrics = frame.column(target), require("sklearn.metrics")
     if len(levels := sorted(set(y))) == 2:
-        value, name = score_of(prediction, (y == levels[1]).astype(float), "classification")
+        name, value = "AUC", metrics.roc_auc_score(y == levels[1], prediction)
     elif frame.is_text(target):
         return
     else:
-        value, name = score_of(prediction, y, "regression")
+        name, value = "R2", metrics.r2_score(y, prediction)
     print(f"{name} of {printable(target)}: {value:.3f}")
 
 
@@ -155,7 +151,7 @@ def _print_statement(certificate: Certificate, options: AuditOptions) -> None:
     if options.threshold is None:  # the promise is of thresholds
         text = (
             f"P(the bound of {certificate.name} is below the value in the population) <= 1 - level"
-            f" = {1 - certificate.level:.4g}, if {certificate.supposes}"
+            f" = {1 - certificate.level:.4g}, if {SUPPOSED}"
         )
     print("\n".join(textwrap.wrap(printable(text), STATEMENT_WIDTH)))
 

@@ -189,12 +189,6 @@ class AuditOptions:
         _share,
         metavar="LEVEL",
     )
-    method: str = _option(
-        "asymptotic",
-        "asymptotic: for many rows; finite_sample: for any number of rows, wider, and only for"
-        " hgr, demographic_parity and columns of few values",
-        choices=("asymptotic", "finite_sample"),
-    )
     groups: str | None = _option(
         None,
         "the column of labels of rows that belong together, as those of one person",

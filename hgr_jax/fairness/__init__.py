@@ -8,7 +8,7 @@ errors, of harms, or of attributes that were not measured.
 Modules, each of which imports from those above it:
 
 - `statistics`: dependences; `penalties`: their thresholds, and the multipliers that weigh them
-- `data`: match rows by their labels, find attributes, split and encode rows
+- `data`: find attributes, split and encode rows
 - `networks`: networks, tasks, the optimiser; `history`: the record of a training
 - `training`: the compiled steps and `FairTrainer`
 - `bounds`: upper limits of a dependence in the population; `certificate`: the statements they
@@ -20,32 +20,12 @@ Modules, each of which imports from those above it:
 import importlib
 from typing import TYPE_CHECKING, Any
 
-from hgr_jax.fairness.certificate import (
-    Candidate,
-    Certificate,
-    NoSolutionFound,
-    certify,
-    fit_certified,
-)
+from hgr_jax.fairness.certificate import Certificate, NoSolutionFound, certify
 from hgr_jax.fairness.history import History
 from hgr_jax.fairness.networks import MLP, Task
-from hgr_jax.fairness.penalties import (
-    DualState,
-    LagrangianDual,
-    Penalty,
-    excess,
-    within,
-)
-from hgr_jax.fairness.report import demographic_parity_hgr, didi, report
-from hgr_jax.fairness.statistics import (
-    HGR,
-    KB,
-    SK,
-    DemographicParity,
-    Function,
-    Neural,
-    Statistic,
-)
+from hgr_jax.fairness.penalties import DualState, LagrangianDual, Penalty, excess
+from hgr_jax.fairness.report import didi, report
+from hgr_jax.fairness.statistics import HGR, KB, SK, DemographicParity, Function, Neural, Statistic
 from hgr_jax.fairness.training import FairTrainer, TrainingError
 
 if TYPE_CHECKING:
@@ -57,7 +37,6 @@ __all__ = [
     "KB",
     "MLP",
     "SK",
-    "Candidate",
     "Certificate",
     "DemographicParity",
     "DualState",
@@ -76,12 +55,9 @@ __all__ = [
     "Task",
     "TrainingError",
     "certify",
-    "demographic_parity_hgr",
     "didi",
     "excess",
-    "fit_certified",
     "report",
-    "within",
 ]
 
 

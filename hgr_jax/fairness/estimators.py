@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import abc
-import copy
 import dataclasses
 import functools
 import warnings
@@ -11,33 +10,18 @@ from collections.abc import Sequence
 from typing import Any, ClassVar, Self
 
 import jax
-import jax.numpy as jnp
 import numpy as np
 import optax
 from numpy.typing import ArrayLike, NDArray
+from scipy import stats
 
-from hgr_jax._checks import (
-    as_nonnegative,
-    as_positive,
-    check_choice,
-    check_count,
-    check_indexes,
-    check_level,
-)
+from hgr_jax._checks import as_nonnegative, as_positive, check_count, check_indexes, check_level
 from hgr_jax._optional import require
-from hgr_jax.fairness.certificate import NoSolutionFound, certify_training
-from hgr_jax.fairness.data import (
-    Protected,
-    TrainingData,
-    attribute_numbers,
-    check_squares,
-    numbers,
-    standardisation,
-)
-from hgr_jax.fairness.history import History
-from hgr_jax.fairness.networks import ACTIVATIONS, decaying_adamw, initialised_mlp
+from hgr_jax.fairness.certificate import certify_training
+from hgr_jax.fairness.data import Protected, TrainingData, numbers, standardisation
+from hgr_jax.fairness.networks import decaying_adamw, initialised_mlp
 from hgr_jax.fairness.penalties import LagrangianDual, Penalty, as_penalties
-from hgr_jax.fairness.report import penalty_value, predict_and_encode, score_of
+from hgr_jax.fairness.report import largest_value, score_of
 from hgr_jax.fairness.training import FairTrainer, TrainingError
 
 base = require("sklearn.base")
@@ -58,16 +42,11 @@ _PARAMETERS = """
     classes) are clipped to the range of the training rows: an outlying row would make a dependence.
 
     Args:
-      hidden_layer_sizes: widths of the hidden layers.
-      activation: "relu", "tanh", "logistic" or "identity".
+      hidden_layer_sizes: widths of the hidden layers, of rectified linear units.
       penalty: a `Penalty`; a statistic as ``KB(3, 3)``, its name as "kb" or "hgr", or a
         function ``(z, prediction) -> scalar``: for each attribute; or a list, one for each of
         several attributes; None for no constraint.
       threshold: in (0, 1]; None for that of the penalty, by default 0.2.
-      given: what the constraint is conditional on: ``"target"`` (equalised odds), or the name of a
-        column of X (conditional parity): within each level of a category or of at most 10 numbers,
-        and within 5 quantile bins of other numbers.  None for nothing, or what ``given`` of the
-        penalty says.
       alpha: decoupled weight decay (AdamW) of hidden layers; 0 for none; None for 100 p / n, with p
         inputs and n training rows, but at least 1 and at most 10: small tables need more of it.
       steps: gradient steps.
@@ -75,15 +54,14 @@ _PARAMETERS = """
       learning_rate: of Adam, in the first half of the steps; it falls to 0 in the second, except
         with ``guarantee``.
       multiplier_learning_rate: of the ascent of the multiplier.
-      penalty_weight: a constant weight of the penalty in place of a multiplier.
       guarantee: a confidence level as 0.95: hold back ``guarantee_fraction`` of the rows, and
-        return the last model that they certify (see `fit_certified`), or raise `NoSolutionFound`,
-        whose ``model`` is the safest one.  What is promised, for new rows, is
-        P(a model is returned and breaks its threshold) <= 1 - level.
+        train from a tenth of the threshold to the whole, and return the last of 19 models before
+        one that these rows do not certify (see `certify`), or raise `NoSolutionFound`.  What is
+        promised, for new rows, is P(a model is returned and breaks its threshold) <= 1 - level.
+        It takes up to twice the steps.
       constraint_fraction: share of the rows that the network is not trained on, but whose HGR is
-        kept below the threshold too (see ``constraint_rows`` of `FairTrainer.fit`).
+        kept below the threshold too: what it memorises of the others cannot hide the dependence.
       random_state: int, RandomState or None; the same int gives the same weights.
-      verbose: show a progress bar.
 
     Attributes:
       coefs_, intercepts_: weights of the layers.
@@ -100,26 +78,20 @@ class FairMLP(base.BaseEstimator, abc.ABC):  # type: ignore[misc,name-defined]
     """The base of both estimators."""
 
     _task: ClassVar[str]
-    _fitted: ClassVar[tuple[str, ...]] = ("coefs_", "intercepts_", "n_iter_", "_center", "_scale")
-    _limits = (-np.inf, np.inf)
 
     hidden_layer_sizes: Sequence[int] = (32, 32)
-    activation: str = "relu"
     _: dataclasses.KW_ONLY
     penalty: Any = "kb"
     threshold: float | None = None
-    given: Any = None
     alpha: float | None = None
     steps: int = 500
     batch_size: int | None = None
     learning_rate: float = 1e-3
     multiplier_learning_rate: float = 2e-3
-    penalty_weight: float | None = None
     guarantee: float | None = None
     guarantee_fraction: float = 0.4
     constraint_fraction: float | None = None
     random_state: Any = None
-    verbose: bool = False
 
     def fit(
         self,
@@ -139,32 +111,33 @@ class FairMLP(base.BaseEstimator, abc.ABC):  # type: ignore[misc,name-defined]
           y: numbers; of a classifier, labels.
           protected: ``(n,)`` numbers or text, the name of a column of X (which stays an input), or
             several attributes, each with a multiplier of its own: names of columns, or a frame.
-            Levels of fewer than 10 rows are pooled, with a warning, or refused.  Without it nothing
-            is constrained, and a warning says so.
+            Without it nothing is constrained, and a warning says so.
           sample_weight: non-negative observation weights ``(n,)`` of loss and dependences, of which
             only ratios matter; or None.
 
-        Rows of pandas objects are matched by their labels.
+        Pandas objects need equal labels.
 
         Raises:
           ValueError, TypeError: for data that cannot be trained on, and parameters out of range.
           TrainingError: if the loss stops being finite, or ends far above where it began.
           NoSolutionFound: with ``guarantee``, if no model has it.
         """
-        earlier = (*self._fitted, "multipliers_", "certificate_", "history_")
-        for name in (*earlier, "_limits", "n_features_in_", "feature_names_in_"):
-            self.__dict__.pop(name, None)
-        data = self._checked(TrainingData.of(X, y, protected, self.given, sample_weight))
+        for name in [name for name in vars(self) if name.endswith("_")]:
+            delattr(self, name)  # of an earlier fit, should this one fail
+        data = self._checked(TrainingData.of(X, y, protected, sample_weight))
         random = sklearn_utils.check_random_state(self.random_state)
         seed = int(random.randint(np.iinfo(np.int32).max))
-        if self.guarantee is not None:
-            self._check_guarantee(data)
+        if self.guarantee is not None and (self.penalty is None or sample_weight is not None):
+            raise ValueError(
+                "a guarantee needs a penalty, and is of a population in which rows count the same:"
+                " leave out sample_weight, or set guarantee=None."
+            )
         penalties, held = self._penalties(data), None
-        by_groups = any(p.given is not None and not p.given_polynomials for p in penalties)
-        if by_groups and data.condition is None:  # groups are named by the caller's own values
-            data = dataclasses.replace(data, condition=("y", np.asarray(data.y)))
+        data = dataclasses.replace(data, outcome=np.asarray(data.y))
+        by_class = self._task == "log_loss"
         if self.guarantee is not None:
-            data, held = self._split(data, "guarantee_fraction", seed)
+            share = self.guarantee_fraction
+            data, held = data.split("guarantee_fraction", share, seed, by_class=by_class)
         # From all rows not held back: a column may hardly vary in fewer rows.
         self._center, self._scale = standardisation(data.x, data.weights)
         targets, outputs = self._learn_targets(data.y)
@@ -176,17 +149,8 @@ class FairMLP(base.BaseEstimator, abc.ABC):  # type: ignore[misc,name-defined]
         """Return the rows to train on, their inputs as numbers."""
         numeric: dict[str, Any] = {"y_numeric": self._task == "squared_error", "dtype": np.float64}
         with np.errstate(invalid="ignore"):  # it adds up huge numbers, whatever their signs
-            try:
-                x, y = validation.validate_data(self, data.x, data.y, **numeric)
-            except ValueError as error:
-                if "could not convert string" not in str(error):
-                    raise
-                raise ValueError(
-                    f"{error}. Encode text first, as in make_pipeline(skrub.TableVectorizer(),"
-                    f" {type(self).__name__}())."
-                ) from error
-        data = dataclasses.replace(data, x=numbers("X", x), y=np.asarray(y))
-        return data.with_pooled_levels()
+            x, y = validation.validate_data(self, data.x, data.y, **numeric)
+        return dataclasses.replace(data, x=numbers("X", x), y=np.asarray(y))
 
     @abc.abstractmethod
     def _learn_targets(self, y: NDArray[Any]) -> tuple[NDArray[Any], int]:
@@ -195,6 +159,8 @@ class FairMLP(base.BaseEstimator, abc.ABC):  # type: ignore[misc,name-defined]
     def _penalties(self, data: TrainingData) -> tuple[Penalty, ...]:
         """Return the penalties of a training; without a constraint, one that only measures."""
         if not data.z:
+            if self.guarantee is not None:
+                raise ValueError("a guarantee needs fit(X, y, protected=...); it was not given.")
             if self.penalty is not None:
                 warnings.warn(
                     "no protected attribute was given, so nothing is constrained; give"
@@ -204,26 +170,7 @@ class FairMLP(base.BaseEstimator, abc.ABC):  # type: ignore[misc,name-defined]
                 )
             return ()
         penalties = as_penalties(self.penalty, self.threshold) or (Penalty(threshold=None),)
-        return data.penalties_of(penalties, self.given)
-
-    def _check_guarantee(self, data: TrainingData) -> None:
-        if not data.z or self.penalty is None:
-            lacking = "penalty=None" if data.z else "no protected attribute"
-            raise ValueError(
-                f"a guarantee needs fit(X, y, protected=...) and a penalty; got {lacking}."
-            )
-        if data.weights is not None:
-            raise ValueError(
-                "a guarantee is of a population in which rows count the same; leave out"
-                " sample_weight, or set guarantee=None."
-            )
-
-    def _split(
-        self, data: TrainingData, share: str, seed: int
-    ) -> tuple[TrainingData, TrainingData]:
-        """Split off the share of the rows that the option ``share`` sets."""
-        by_class = self._task == "log_loss"
-        return data.split(share, getattr(self, share), seed, by_class=by_class)
+        return data.penalties_of(penalties)
 
     def _train(
         self,
@@ -237,26 +184,19 @@ class FairMLP(base.BaseEstimator, abc.ABC):  # type: ignore[misc,name-defined]
         trainer = self._trainer(data.x.shape, outputs, penalties, seed)
         constraint, every = None, data
         if self.constraint_fraction is not None and data.z and self.penalty is not None:
-            data, constraint = self._split(data, "constraint_fraction", seed)
+            share, by_class = self.constraint_fraction, self._task == "log_loss"
+            data, constraint = data.split("constraint_fraction", share, seed, by_class=by_class)
         steps = check_count("steps", self.steps)
         if held is None:
-            trainer.train(data, None, constraint, steps, progress=bool(self.verbose))
+            trainer.train(data, constraint, steps)
             self._keep(trainer, data)
-            found = trainer.shortfalls(every, constraint)
-            for text in found or self._worse_than_constant(trainer.history, data):
+            found = trainer.shortfalls(every)
+            for text in found or self._worse_than_constant(data):
                 warnings.warn(text, ConvergenceWarning, stacklevel=4)
             return
         held = dataclasses.replace(held, x=self._scaled(held.x))
         level = check_level("guarantee", self.guarantee)
-        try:
-            certificates = certify_training(
-                trainer, data, held, level, steps, constraint=constraint, progress=self.verbose
-            )
-        except NoSolutionFound as error:
-            error.model = copy.copy(self)  # this estimator stays without a model
-            error.model._keep(trainer, data)
-            error.model.certificate_ = error.certificate
-            raise
+        certificates = certify_training(trainer, data, held, level, steps, constraint)
         self._keep(trainer, data)
         self.certificate_ = certificates[0] if len(certificates) == 1 else certificates
 
@@ -270,24 +210,20 @@ class FairMLP(base.BaseEstimator, abc.ABC):  # type: ignore[misc,name-defined]
             inputs,
             tuple(check_count("hidden_layer_sizes", width) for width in widths),
             outputs,
-            check_choice("activation", self.activation, tuple(ACTIVATIONS)),
             jax.random.key(seed),
         )
-        rate = _checked_number("learning_rate", self.learning_rate)
+        rate = float(as_positive("learning_rate", self.learning_rate, np.float32))
         alpha = float(np.clip(100 * inputs / rows, 1, 10))
         if self.alpha is not None:
-            alpha = _checked_number("alpha", self.alpha, as_nonnegative)
+            alpha = float(as_nonnegative("alpha", self.alpha, np.float32))
         steps = check_count("steps", self.steps)
-        dual = _ascent(_checked_number("multiplier_learning_rate", self.multiplier_learning_rate))
-        weight = self.penalty_weight
-        if weight is not None:
-            weight = _checked_number("penalty_weight", weight, as_nonnegative)
+        ascent = as_positive("multiplier_learning_rate", self.multiplier_learning_rate, np.float32)
         return FairTrainer(
             network,
             penalties=penalties,
             task=self._task,
             optimizer=decaying_adamw(rate, alpha, None if self.guarantee is not None else steps),
-            dual=dual if weight is None else weight,
+            dual=_ascent(float(ascent)),
             batch_size=self.batch_size,
             seed=seed,
         )
@@ -298,28 +234,29 @@ class FairMLP(base.BaseEstimator, abc.ABC):  # type: ignore[misc,name-defined]
         layers = trainer.network.layers
         coefs = [np.asarray(layer.kernel[...]) for layer in layers]
         intercepts = [np.asarray(layer.bias[...]) for layer in layers]
-        output = _forward(self.activation, coefs, intercepts, data.x)
-        weighted = {} if data.weights is None else {"weights": jnp.asarray(data.weights)}
-        loss = float(trainer.task.loss(jnp.asarray(output), jnp.asarray(data.y), **weighted))
-        _check_not_diverged(trainer.history, loss, constant=not np.ptp(output, axis=0).any())
+        output = _forward(coefs, intercepts, data.x)
+        first, last = trainer.history.steps["task_loss"][0], trainer.history.last["loss_train"]
+        if not last <= DIVERGED * first:
+            raise TrainingError(
+                f"the training diverged: the loss on the training rows was {first:.3g} at first and"
+                f" is {last:.3g} at the end. A smaller learning rate usually helps."
+            )
         self.coefs_, self.intercepts_ = coefs, intercepts
         self.history_, self.multipliers_ = trainer.history, trainer.multipliers
         self.n_iter_ = int(trainer.state.step)
+        self._limits = -np.inf, np.inf
         if output.ndim == 1:  # as `certify_training` does
             self._limits = float(output.min()), float(output.max())
 
-    def _worse_than_constant(self, history: History, data: TrainingData) -> list[str]:
+    def _worse_than_constant(self, data: TrainingData) -> list[str]:
         """Return a sentence on a loss that is hardly below that of the best constant."""
         y, weights = np.asarray(data.y), data.weights
         if self._task == "squared_error":
-            constant = float(np.average((y - np.average(y, weights=weights)) ** 2, weights=weights))
+            constant = np.average((y - np.average(y, weights=weights)) ** 2, weights=weights)
         else:
-            shares = np.bincount(y.astype(int), weights) / (
-                len(y) if weights is None else weights.sum()
-            )
-            constant = float(-(shares * np.log(shares)).sum())
-        loss = history.last["loss_train"]
-        if not history.penalised or loss <= CONSTANT_SHARE * constant:
+            constant = stats.entropy(np.bincount(y.astype(int), weights))
+        loss = self.history_.last["loss_train"]
+        if not self.history_.penalised or loss <= CONSTANT_SHARE * constant:
             return []
         text = (
             f"the network predicts hardly better than a constant: its loss is {loss:.3g}, that of a"
@@ -337,7 +274,7 @@ class FairMLP(base.BaseEstimator, abc.ABC):  # type: ignore[misc,name-defined]
         with np.errstate(invalid="ignore"):
             x = validation.validate_data(self, X, reset=False, dtype=np.float64)
         x = self._scaled(numbers("X", x))
-        return np.clip(_forward(self.activation, self.coefs_, self.intercepts_, x), *self._limits)
+        return np.clip(_forward(self.coefs_, self.intercepts_, x), *self._limits)
 
 
 class FairMLPRegressor(base.RegressorMixin, FairMLP):  # type: ignore[misc,name-defined]  # noqa: D101
@@ -358,11 +295,9 @@ class FairMLPRegressor(base.RegressorMixin, FairMLP):  # type: ignore[misc,name-
     """
 
     _task = "squared_error"
-    _fitted = (*FairMLP._fitted, "_low", "_range")
 
     def _learn_targets(self, y: NDArray[Any]) -> tuple[NDArray[Any], int]:
         y = numbers("y", y)
-        check_squares("y", y)
         self._low, self._range = float(y.min()), float(np.ptp(y)) or 1.0
         return (y - self._low) / self._range, 1
 
@@ -398,7 +333,6 @@ class FairMLPClassifier(base.ClassifierMixin, FairMLP):  # type: ignore[misc,nam
     """
 
     _task = "log_loss"
-    _fitted = (*FairMLP._fitted, "classes_")
 
     def _learn_targets(self, y: NDArray[Any]) -> tuple[NDArray[Any], int]:
         multiclass.check_classification_targets(y)
@@ -429,36 +363,19 @@ class FairMLPClassifier(base.ClassifierMixin, FairMLP):  # type: ignore[misc,nam
         return self.classes_[chosen]
 
 
-def _forward(
-    activation: str, coefs: Sequence[Any], intercepts: Sequence[Any], x: NDArray[Any]
-) -> NDArray[Any]:
+def _forward(coefs: Sequence[Any], intercepts: Sequence[Any], x: NDArray[Any]) -> NDArray[Any]:
     """Return the output of a network with these weights."""
     for i, (kernel, bias) in enumerate(zip(coefs, intercepts, strict=True)):
         # In float64, as some BLAS round a row differently among other rows.
         x = x.astype(np.float64) @ np.asarray(kernel, np.float64) + bias
         if i + 1 < len(coefs):
-            x = np.asarray(ACTIVATIONS[activation](x))
+            x = np.maximum(x, 0).astype(np.float32)
     return (x[:, 0] if x.shape[1] == 1 else x).astype(np.asarray(kernel).dtype)
-
-
-def _check_not_diverged(history: History, loss: float, *, constant: bool) -> None:
-    """Raise if the loss is far above the first one, or above it with ``constant`` predictions."""
-    first = float(history.steps["task_loss"][0])
-    if not loss <= (1 if constant else DIVERGED) * first:
-        raise TrainingError(
-            f"the training diverged: the loss on the training rows was {first:.3g} at first and is"
-            f" {loss:.3g} at the end. A smaller learning rate usually helps."
-        )
 
 
 @functools.lru_cache(maxsize=64)
 def _ascent(learning_rate: float) -> LagrangianDual:
     return LagrangianDual(optax.adam(learning_rate))
-
-
-def _checked_number(name: str, value: Any, check: Any = as_positive) -> float:
-    check(name, value, np.float32)
-    return float(value)
 
 
 VIOLATION_SCORE = -200.0
@@ -483,7 +400,6 @@ class FairnessScorer(base.BaseEstimator):  # type: ignore[misc,name-defined]
         of several attributes.  Of several values the largest excess counts.
       protected: names of columns of X; None if scikit-learn passes the attribute (see its
         `set_score_request`).
-      given: what the dependence is conditional on, as ``given`` of `FairMLPRegressor`.
 
     Raises:
       TypeError, ValueError: when it scores, for arguments out of range, without an attribute, and
@@ -513,7 +429,6 @@ class FairnessScorer(base.BaseEstimator):  # type: ignore[misc,name-defined]
     penalty: Any
     _: dataclasses.KW_ONLY
     protected: Any = None
-    given: Any = None
 
     def __call__(self, estimator: Any, X: Any, y: ArrayLike, **metadata: Any) -> float:
         """Return the score, as `score` does."""
@@ -544,24 +459,14 @@ class FairnessScorer(base.BaseEstimator):  # type: ignore[misc,name-defined]
         penalties = as_penalties(self.penalty)
         if not penalties or not all(penalty.penalised for penalty in penalties):
             raise ValueError(f"penalty must be a threshold, or a Penalty; got {self.penalty!r}.")
-        data = TrainingData.of(X, y, protected, self.given, sample_weight)
+        data = TrainingData.of(X, y, protected, sample_weight)
         if data.weights is not None:
             for penalty in penalties:
                 penalty.check_takes_weights()
-        prediction, targets, kind = predict_and_encode(estimator, data.x, np.asarray(data.y))
+        prediction, targets, _, score = score_of(estimator, data)
         data = dataclasses.replace(data, y=targets)
-        penalties = data.penalties_of(penalties, self.given)
-        attributes = data.attributes_of(penalties)
-        values = [
-            penalty_value(
-                penalty,
-                attribute_numbers(penalty.name, attributes[penalty.name]),
-                prediction,
-                data.given,
-                data.weights,
-            )
-            for penalty in penalties
-        ]
+        penalties = data.penalties_of(penalties)
+        values = [largest_value(penalty, data, prediction) for penalty in penalties]
         limits = [float(np.asarray(penalty.threshold)) for penalty in penalties]
         excess = np.subtract(values, limits)
         worst = int(excess.argmax())
@@ -574,5 +479,4 @@ class FairnessScorer(base.BaseEstimator):  # type: ignore[misc,name-defined]
                 stacklevel=2,
             )
             return float(VIOLATION_SCORE - excess[worst])
-        score = score_of(prediction, targets, kind, data.weights)[0]
         return score if score >= 0 else score / (1 - score)

@@ -10,8 +10,6 @@ import numpy as np
 from jax import Array
 from numpy.typing import NDArray
 
-from hgr_jax._optional import require
-
 Column = NDArray[Any]
 
 KEPT_WITHIN = 0.01
@@ -34,9 +32,8 @@ class History:
     Attributes:
       steps: for every step: ``step`` (from 1), ``loss`` with the penalty, ``task_loss``, and for
         each penalised value NAME ``value_NAME``, on the batch, and ``multiplier_NAME``.
-      evaluations: for every evaluation of the model: ``step``, ``loss_train`` (the task's) and, for
-        each value, ``dependence_train_NAME``: what is constrained, on all training rows; the same
-        with ``validation`` for validation rows.
+      evaluations: for every evaluation of the model on all training rows: ``step``, ``loss_train``
+        (the task's) and, for each value, ``dependence_train_NAME``: what is constrained.
       thresholds: of each value by name, None for a value that is not penalised.
       measures: the name of the measure of each value, such as "HGR-KB(5, 5)".
     """
@@ -46,13 +43,8 @@ class History:
     thresholds: Mapping[str, float | None]
     measures: Mapping[str, str] = dataclasses.field(default_factory=dict)
 
-    def with_steps(
-        self, figures: StepFigures, measured: Mapping[str, tuple[Any, Any]], step: int
-    ) -> History:
-        """Return a history with further steps, and an evaluation after them.
-
-        ``measured`` has loss and values ``(m,)`` of each part of the data.
-        """
+    def with_steps(self, figures: StepFigures, loss: float, values: Column, step: int) -> History:
+        """Return a history with further steps, and an evaluation after them."""
         steps: dict[str, Column] = {
             "step": np.arange(step - len(figures.loss), step) + 1,
             "loss": np.asarray(figures.loss),
@@ -61,11 +53,9 @@ class History:
         for i, name in enumerate(self.penalised):
             steps[f"value_{name}"] = np.asarray(figures.values)[:, i]
             steps[f"multiplier_{name}"] = np.asarray(figures.multipliers)[:, i]
-        evaluation: dict[str, Column] = {"step": np.array([step])}
-        for part, (loss, values) in measured.items():
-            evaluation[f"loss_{part}"] = np.asarray(loss)[None]
-            for name, value in zip(self.thresholds, np.asarray(values), strict=True):
-                evaluation[f"dependence_{part}_{name}"] = np.array([value])
+        evaluation: dict[str, Any] = {"step": step, "loss_train": loss}
+        for name, value in zip(self.thresholds, values, strict=True):
+            evaluation[f"dependence_train_{name}"] = value
         return dataclasses.replace(
             self,
             steps=_append_rows(self.steps, steps),
@@ -96,18 +86,6 @@ class History:
         """The last evaluation."""
         return {name: float(column[-1]) for name, column in self.evaluations.items()}
 
-    def to_frame(self, which: str = "evaluations") -> Any:
-        """Return a pandas data frame of ``"evaluations"`` or ``"steps"``, with the step as index.
-
-        Raises:
-          ImportError: without pandas, naming the command that installs it.
-          ValueError: for another word.
-        """
-        if which not in ("evaluations", "steps"):
-            raise ValueError(f"which must be 'evaluations' or 'steps'; got {which!r}.")
-        columns = self.evaluations if which == "evaluations" else self.steps
-        return require("pandas").DataFrame(dict(columns)).set_index("step")
-
     def __repr__(self) -> str:
         if not self.evaluations:
             return "History(no steps yet)"
@@ -115,14 +93,8 @@ class History:
         return f"History({shown})"
 
 
-def _append_rows(before: Mapping[str, Column], after: Mapping[str, Column]) -> dict[str, Column]:
-    """Join the columns of two tables, NaN where one of them lacks a column."""
-    tables = [
-        (columns, np.full(len(next(iter(columns.values()))), np.nan))
-        for columns in (before, after)
-        if columns
-    ]
+def _append_rows(before: Mapping[str, Column], after: Mapping[str, Any]) -> dict[str, Column]:
     return {
-        name: np.concatenate([columns.get(name, missing) for columns, missing in tables])
-        for name in {**before, **after}
+        name: np.append(before[name], column) if before else np.atleast_1d(column)
+        for name, column in after.items()
     }

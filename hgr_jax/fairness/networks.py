@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import dataclasses
-import inspect
 import itertools
 from collections.abc import Callable, Sequence
 from typing import Any
@@ -73,12 +72,10 @@ def check_values(y: NDArray[Any], shape: tuple[int, ...]) -> None:
 def check_labels(y: NDArray[Any], shape: tuple[int, ...]) -> None:
     """Raise unless targets of log loss are the labels of an output of this shape."""
     classes = 2 if len(shape) == 1 else shape[1]
-    if y.ndim != 1 or not np.isin(y, np.arange(classes)).all():
-        values = np.unique(y)
-        shown = ", ".join(f"{v:g}" for v in values[:5]) + (", ..." if values.size > 5 else "")
+    if y.shape != shape[:1] or not np.isin(y, np.arange(classes)).all():
         raise ValueError(
-            f"y must hold labels from 0 to {classes - 1}, shape (n,), as the network has outputs"
-            f" of shape {shape}; got shape {y.shape} with values {shown}."
+            f"y must hold labels from 0 to {classes - 1}, shape {shape[:1]}, as the network has"
+            f" outputs of shape {shape}; got shape {y.shape}, from {y.min():g} to {y.max():g}."
         )
 
 
@@ -100,24 +97,6 @@ def as_task(value: Any) -> Task:
     raise ValueError(
         f"task must be one of {names}, a Task, or a loss (output, y) -> scalar; got {value!r}."
     )
-
-
-def check_takes_weights(task: Task) -> None:
-    """Raise unless the loss of a task has a keyword ``weights``."""
-    parameters = inspect.signature(task.loss).parameters.values()
-    if not any(p.name == "weights" or p.kind == p.VAR_KEYWORD for p in parameters):
-        raise ValueError(
-            "sample_weight needs a loss with a keyword, (output, y, weights=...) -> scalar; got"
-            f" {task.loss!r}."
-        )
-
-
-ACTIVATIONS: dict[str, Callable[[Any], Any]] = {
-    "relu": jax.nn.relu,
-    "tanh": jnp.tanh,
-    "logistic": jax.nn.sigmoid,
-    "identity": identity,
-}
 
 
 class MLP(nnx.Module):
@@ -157,12 +136,10 @@ def _linear(inputs: int, outputs: int, rngs: nnx.Rngs) -> nnx.Linear:
     return nnx.Linear(inputs, outputs, kernel_init=init, bias_init=init, rngs=rngs)
 
 
-@nnx.jit(static_argnums=(0, 1, 2, 3))
-def initialised_mlp(
-    inputs: int, hidden: tuple[int, ...], outputs: int, activation: str, key: Array
-) -> MLP:
+@nnx.jit(static_argnums=(0, 1, 2))
+def initialised_mlp(inputs: int, hidden: tuple[int, ...], outputs: int, key: Array) -> MLP:
     """Return an `MLP` whose weights are drawn in one compiled program."""
-    return MLP(inputs, hidden, outputs, activation=ACTIVATIONS[activation], rngs=nnx.Rngs(key))
+    return MLP(inputs, hidden, outputs, rngs=nnx.Rngs(key))
 
 
 def _adamw(learning_rate: Any, weight_decay: Any, steps: Any) -> optax.GradientTransformation:

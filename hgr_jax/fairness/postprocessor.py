@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
+import copy
 import dataclasses
-import itertools
 import warnings
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 from typing import Any, Self
 
 import numpy as np
@@ -13,24 +13,27 @@ from numpy.typing import ArrayLike, NDArray
 
 from hgr_jax._checks import check_count, check_indexes, check_level
 from hgr_jax._optional import require
-from hgr_jax.fairness.certificate import Held, bounded, check_certifiable, last_accepted
+from hgr_jax.fairness.certificate import bounded, check_certifiable, last_accepted
 from hgr_jax.fairness.data import (
     MAX_GROUP_VALUES,
     Encoding,
     Protected,
     TrainingData,
+    check_varies,
     is_names,
 )
 from hgr_jax.fairness.estimators import base, multiclass, sklearn_utils, validation
 from hgr_jax.fairness.penalties import Penalty, as_penalties
-from hgr_jax.fairness.report import one_per_row, penalty_value
-from hgr_jax.fairness.statistics import HGR, name_of
+from hgr_jax.fairness.report import largest_value, one_per_row
+from hgr_jax.fairness.statistics import HGR
 
 metaestimators = require("sklearn.utils.metaestimators")
 metrics = require("sklearn.metrics")
 selection = require("sklearn.model_selection")
 
 Vector = NDArray[np.float64]
+
+Positions = NDArray[np.intp]
 
 RESOLUTION = 1e-9
 """Smallest difference of predictions that makes two ranks, as a share of their range."""
@@ -46,11 +49,6 @@ FEW_LEVELS = 0.2
 
 MOST_HIDDEN = 0.1
 """By how much HGR of ranks must exceed a threshold, for a warning."""
-
-ROUNDS = 2
-"""Number of times that several attributes have their turn."""
-
-Positions = NDArray[np.intp]
 
 
 @dataclasses.dataclass(frozen=True)
@@ -72,30 +70,25 @@ class Transport:
 
     z: Vector
     p: Vector
-    weights: Vector
     neighbors: int
 
     @classmethod
-    def learn(
-        cls,
-        z: NDArray[Any],
-        p: NDArray[Any],
-        neighbors: int | None = None,
-        weights: Vector | None = None,
-    ) -> Transport:
-        """Learn the map from an attribute, or one-hot columns, and out-of-fold predictions."""
+    def learn(cls, z: NDArray[Any], p: Vector, neighbors: int | None = None) -> Transport:
+        """Learn the map from an attribute, or one-hot columns, and out-of-fold predictions.
+
+        The number of neighbours is the root of that of the rows if None.
+        """
         if z.ndim == 2:
             neighbors = 1
         elif neighbors is None:
             neighbors = round(np.sqrt(len(z)))
         z = _as_numbers(z)
         order = np.argsort(z, kind="stable")
-        w = np.ones(len(z)) if weights is None else weights
-        return cls(z[order], np.asarray(p, np.float64)[order], w[order], min(neighbors, len(z)))
+        return cls(z[order], np.asarray(p, np.float64)[order], min(neighbors, len(z)))
 
     def __call__(self, z: NDArray[Any], p: Vector) -> Vector:
         """Return T(z, p) of each row, ``(m,)``; non-decreasing in p where z is the same."""
-        values, ranks = _midranks(self.p, self.weights)
+        values, ranks = _midranks(self.p)
         return np.interp(self.rank(z, p), ranks, values)
 
     def rank(self, z: NDArray[Any], p: Vector) -> Vector:
@@ -109,17 +102,17 @@ class Transport:
         placed, unit = np.empty(len(p)), RESOLUTION * (np.ptp(self.p) or 1.0)
         for rows in groups:
             near = slice(first[rows[0]], end[rows[0]])
-            weights = self.weights[near]
-            center, slope = _regression_line(self.z[near], self.p[near], weights)
+            center, slope = _regression_line(self.z[near], self.p[near])
             ranked = (self.p[near] - slope * (self.z[near] - center)) / unit
             # Rounded, so that predictions that are a line of the attribute have ties, not noise.
             queries = np.round((p[rows] - slope * (z[rows] - center)) / unit)
-            ranks = np.interp(queries, *_midranks(np.round(ranked), weights))
-            width = self.z[near.stop - 1] - self.z[near.start]
-            placed[rows] = 0.5 + _rank_weight(z[rows] - center, width) * (ranks - 0.5)
+            ranks = np.interp(queries, *_midranks(np.round(ranked)))
+            width = max(self.z[near.stop - 1] - self.z[near.start], 1e-290)
+            away = np.abs(z[rows] - center) / width
+            placed[rows] = 0.5 + np.clip(2 - 2 * away, 0, 1) * (ranks - 0.5)
         return placed
 
-    def _windows(self, z: Vector) -> tuple[NDArray[np.intp], NDArray[np.intp]]:
+    def _windows(self, z: Vector) -> tuple[Positions, Positions]:
         """Return the start and the end of the neighbours of each value, in the attribute's order.
 
         The k nearest rows are i, ..., i + k - 1 with the smallest i for which row i is not farther
@@ -142,29 +135,32 @@ def _as_numbers(z: NDArray[Any]) -> Vector:
     return np.asarray(z.argmax(axis=1) if z.ndim == 2 else z, np.float64)
 
 
-def _midranks(values: Vector, weights: Vector) -> tuple[Vector, Vector]:
-    """Return the distinct values in order, and their midranks as shares of the weights."""
-    distinct, place = np.unique(values, return_inverse=True)
-    shares = np.bincount(place, weights) / weights.sum()
+def _midranks(values: Vector) -> tuple[Vector, Vector]:
+    """Return the distinct values in order, and their midranks as shares of the rows."""
+    distinct, counts = np.unique(values, return_counts=True)
+    shares = counts / len(values)
     return distinct, np.cumsum(shares) - shares / 2
 
 
-def _regression_line(z: Vector, p: Vector, weights: Vector) -> tuple[float, float]:
+def _regression_line(z: Vector, p: Vector) -> tuple[float, float]:
     """Return the mean of z and the slope of the least-squares line, 0 where z hardly varies."""
     if z[0] == z[-1]:
         return float(z[0]), 0.0
-    center = np.average(z, weights=weights)
+    center = z.mean()
     centered = z - center
-    square = weights * centered @ centered
-    slope = weights * centered @ p / square if square >= np.finfo(np.float64).tiny else 0.0
+    square = centered @ centered
+    slope = centered @ p / square if square >= np.finfo(np.float64).tiny else 0.0
     return float(center), float(slope)
 
 
-def _rank_weight(away: Vector, width: float) -> Vector:
-    """Return the factor 1 to 0 of ranks less 1/2, at this distance from the neighbours' mean."""
-    if width == 0:
-        return np.asarray(away == 0, np.float64)
-    return np.clip(2 - 2 * np.abs(away) / width, 0.0, 1.0)
+def _transport_folds(
+    z: NDArray[Any], p: Vector, folds: Iterable[tuple[Positions, Positions]]
+) -> Vector:
+    """Transport the predictions of each fold by the map learned on the other folds."""
+    transported = np.empty_like(p)
+    for others, fold in folds:
+        transported[fold] = Transport.learn(z[others], p[others])(z[fold], p[fold])
+    return transported
 
 
 def _is_a_classifier(model: FairPostprocessor) -> bool:
@@ -173,17 +169,18 @@ def _is_a_classifier(model: FairPostprocessor) -> bool:
 
 @dataclasses.dataclass(eq=False, repr=False)
 class FairPostprocessor(
-    base.MetaEstimatorMixin,  # type: ignore[misc,name-defined]
-    base.BaseEstimator,  # type: ignore[misc,name-defined]
+    base.MetaEstimatorMixin,  # type: ignore[misc]
+    base.BaseEstimator,  # type: ignore[misc]
 ):
     """A model whose predictions are moved until they depend little on a protected attribute.
 
         p_t = (1 - t) p + t Q(U(z, p))
 
-    with U the rank of the prediction p among those of its neighbours in the attribute z, Q the
-    quantile function of all predictions, and t the smallest strength that keeps HGR(z, p_t) at
-    most the threshold.  At t = 0 predictions are those of the model; at t = 1 they have about the
-    same distribution for every z.  Rows of the same z keep their order at every t.
+    with U the rank of the prediction p among those of its neighbours in the attribute z (the root
+    of the number of rows; of a category the rows of the same level), Q the quantile function of all
+    predictions, and t the smallest strength that keeps HGR(z, p_t) at most the threshold.  At t = 0
+    predictions are those of the model; at t = 1 they have about the same distribution for every z.
+    Rows of the same z keep their order at every t.
 
     p is the prediction of a regressor, or the probability of the second class of a classifier of
     two classes.  U and Q are learned from out-of-fold predictions.  z is needed at prediction.
@@ -191,9 +188,7 @@ class FairPostprocessor(
     Args:
       estimator: a regressor of scikit-learn, a classifier with ``predict_proba``, or a pipeline or
         search that ends in one.
-      penalty: a `Penalty` without ``given``, a statistic, or its name: what is kept low, for each
-        attribute; or a list, one for each of several.  Of several attributes, predictions are
-        transported for one after the other, twice over.
+      penalty: a `Penalty` without ``given``, a statistic, or its name: what is kept low.
       threshold: in (0, 1]; None for that of the penalty, by default 0.2.
       guarantee: a confidence level as 0.95: hold back ``guarantee_fraction`` of the rows, bound
         strengths from 1 downward on them as by `certify`, and take the last one before a bound
@@ -202,16 +197,13 @@ class FairPostprocessor(
         at which the sample value is at most the threshold, for out-of-fold predictions and
         transports learned on the other folds.
       guarantee_fraction: share of the rows to hold back, with ``guarantee``.
-      n_neighbors: smallest number of neighbours; None for the root of the number of rows.  For a
-        category the neighbours are the rows of the same level.
       cv: number of folds of shuffled rows, or another ``cv`` of scikit-learn.
       random_state: int, RandomState or None: of the folds and of the rows held back.
 
     Attributes:
       strength_: t, one of 0, 1/40, ..., 1.
       estimator_: the model, fitted to all rows that are not held back.
-      transport_: the map of predictions; of several attributes a tuple of maps, applied in turn;
-        None without a protected attribute.
+      transport_: the map of predictions; None without a protected attribute.
       certificate_: with ``guarantee``, the `Certificate`; its candidates are strengths.
       classes_: the labels, of a classifier.
       n_features_in_, feature_names_in_: as everywhere in scikit-learn.
@@ -241,27 +233,18 @@ class FairPostprocessor(
     threshold: float | None = None
     guarantee: float | None = None
     guarantee_fraction: float = 0.4
-    n_neighbors: int | None = None
     cv: Any = 5
     random_state: Any = None
 
-    def fit(
-        self,
-        X: Any,
-        y: ArrayLike,
-        protected: Protected = None,
-        sample_weight: ArrayLike | None = None,
-    ) -> Self:
+    def fit(self, X: Any, y: ArrayLike, protected: Protected = None) -> Self:
         """Fit the model, and learn the transport of its predictions and its strength.
 
         Args:
           X: inputs of the model, ``(n, p)``.
           y: targets ``(n,)``.
-          protected: ``(n,)`` numbers or text, a frame of several attributes, or names of columns of
-            X, which `predict` then finds.  Levels of fewer than 10 rows are pooled, with
-            a warning, or refused.  Without it nothing is constrained, and a warning says so.
-          sample_weight: observation weights ``(n,)`` of the model's fit, of ranks, quantiles and
-            dependences; or None.
+          protected: one attribute: ``(n,)`` numbers or text, one-hot ``(n, c)``, or the name of a
+            column of X, which `predict` then finds.  (Join several: ``df.a + df.b``.)  Without it
+            nothing is constrained, and a warning says so.
 
         Raises:
           ValueError, TypeError: for data that cannot be used, and parameters out of range.
@@ -269,98 +252,67 @@ class FairPostprocessor(
         """
         for name in ("certificate_", "estimator_", "strength_", "transport_", "classes_"):
             self.__dict__.pop(name, None)  # of an earlier fit, should this one fail
-        data = TrainingData.of(X, y, protected, sample_weight=sample_weight)
+        data = TrainingData.of(X, y, protected)
         X, y = validation.validate_data(self, data.x, data.y, skip_check_array=True)
         X, y = sklearn_utils.indexable(X, y)
         data = dataclasses.replace(data, x=X, y=self._checked_targets(y))
-        if self.guarantee is not None and data.weights is not None:
-            raise ValueError(
-                "a guarantee is of a population in which rows count the same; leave out"
-                " sample_weight, or set guarantee=None."
-            )
-        if not data.z:
-            if self.guarantee is not None:
-                raise ValueError("a guarantee needs fit(X, y, protected=...); it was not given.")
+        if data.z:
+            self._learn_strength(data)
+            self._columns = protected if is_names(protected, len(data.y)) else None
+        elif self.guarantee is not None:
+            raise ValueError("a guarantee needs fit(X, y, protected=...); it was not given.")
+        else:
             warnings.warn(
                 "no protected attribute was given, so nothing is constrained; give"
                 " fit(X, y, protected=...)",
                 UserWarning,
                 stacklevel=2,
             )
-            self.estimator_ = base.clone(self.estimator).fit(
-                X, data.y, **_weights_of_fit(self.estimator, data)
-            )
+            self.estimator_ = base.clone(self.estimator).fit(X, data.y)
             self.strength_: float = 0.0
             self.transport_: Any = None
-        else:
-            self._learn_strength(data.with_pooled_levels())
-            self._columns = protected if is_names(protected, len(data.y)) else None
         if _is_a_classifier(self):
             self.classes_ = self.estimator_.classes_
         return self
 
     def _learn_strength(self, data: TrainingData) -> None:
         """Fit the model, and learn the transport and its strength."""
-        self._encoders = [Encoding.learn(Penalty("kb", name=n), z) for n, z in data.z.items()]
-        random = sklearn_utils.check_random_state(self.random_state)
-        seed = int(random.randint(np.iinfo(np.int32).max))
-        penalties = self._penalties(data)
-        if data.weights is not None:
-            for penalty in penalties:
-                penalty.check_takes_weights()
-        attributes = data.attributes_of(penalties)
-        encoders = [Encoding.learn(p, attributes[p.name]) for p in penalties]
-        penalties = tuple(
-            encoder.with_supported_degree(penalty)
-            for penalty, encoder in zip(penalties, encoders, strict=True)
-        )
-
-        def encoded(part: TrainingData) -> list[NDArray[Any]]:
-            return [encoder.encode(part.attributes_of([p])[p.name]) for p, encoder in pairs]
-
-        pairs = list(zip(penalties, encoders, strict=True))
-        if self.guarantee is None:
-            z = self._encode(data)
-            model, p, folds = self._fit_model(data, seed)
-            transported = self._transport_folds(z, p, data.weights, folds)
-            encoded_rows = encoded(data)
-            strength = _least_strength(penalties, encoded_rows, p, transported, data.weights)
-            maps = self._learn_maps(z, p, data.weights)
-        else:
-            for penalty in penalties:
-                check_certifiable(penalty)
-            level = check_level("guarantee", self.guarantee)
-            share, by_class = self.guarantee_fraction, _is_a_classifier(self)
-            train, held = data.split("guarantee_fraction", share, seed, by_class=by_class)
-            model, p, _ = self._fit_model(train, seed)
-            maps = self._learn_maps(self._encode(train), p, train.weights)
-            p = self._model_output(model, held.x)
-            transported = _apply_in_turn(maps, self._encode(held), p)
-            share_of_level = 1 - (1 - level) / len(penalties)
-            strength, certificates = last_accepted(
-                (([s] * len(penalties), 0, s) for s in reversed(STRENGTHS)),
-                lambda t: [
-                    bounded(penalty, z, Held.of(_mixed(p, transported, t), e, None), share_of_level)
-                    for (penalty, e), z in zip(pairs, encoded(held), strict=True)
-                ],
+        if len(data.z) > 1:
+            raise ValueError(
+                "FairPostprocessor takes one attribute: join several as df.a + df.b, or train a"
+                " network, which takes them."
             )
-            self.certificate_ = certificates[0] if len(certificates) == 1 else certificates
-            encoded_rows = encoded(held)
-        moved = _mixed(p, transported, strength)
-        for (penalty, _), attribute in zip(pairs, encoded_rows, strict=True):
-            _warn_of_hidden_dependence(penalty, attribute, moved)
-        self.estimator_, self.strength_ = model, strength
-        self.transport_ = maps[0] if len(maps) == 1 else maps
+        penalties = data.penalties_of(as_penalties(self.penalty, self.threshold))
+        if len(penalties) != 1 or not penalties[0].penalised or penalties[0].given:
+            raise ValueError(f"penalty must have a threshold, and no given; got {self.penalty!r}.")
+        (penalty,), random = penalties, sklearn_utils.check_random_state(self.random_state)
+        check_varies(penalty.name, data.attribute_of(penalty))
+        self._encoder = Encoding.learn(penalty, data.attribute_of(penalty))
+        seed = int(random.randint(np.iinfo(np.int32).max))
+        if self.guarantee is None:
+            judged, z = data, self._encode(data)
+            model, p, folds = self._fit_model(data, seed)
+            transport, transported = Transport.learn(z, p), _transport_folds(z, p, folds)
+            strength = _least_strength(penalty, data, p, transported)
+        else:
+            check_certifiable(penalties)
+            level = check_level("guarantee", self.guarantee)
+            train, judged = data.split(
+                "guarantee_fraction", self.guarantee_fraction, seed, by_class=_is_a_classifier(self)
+            )
+            model, p, _ = self._fit_model(train, seed)
+            transport = Transport.learn(self._encode(train), p)
+            p = self._model_output(model, judged.x)
+            transported = transport(self._encode(judged), p)
 
-    def _penalties(self, data: TrainingData) -> tuple[Penalty, ...]:
-        """Return the penalties, named after the attributes."""
-        penalties = as_penalties(self.penalty, self.threshold) or (Penalty(threshold=None),)
-        for penalty in penalties:
-            if not penalty.penalised or penalty.given:
-                raise ValueError(
-                    f"penalty must have a threshold, and no given; got {self.penalty!r}."
-                )
-        return data.penalties_of(penalties)
+            def bounds(strength: float) -> list[Any]:
+                moved = dataclasses.replace(judged, x=_mixed(p, transported, strength))
+                return [bounded(penalty, self._encoder, moved, level)]
+
+            strengths = (([t], 0, t) for t in reversed(STRENGTHS))
+            strength, (self.certificate_,) = last_accepted(strengths, bounds)
+        _warn_of_hidden_dependence(penalty, judged, _mixed(p, transported, strength))
+        self.estimator_, self.strength_, self.transport_ = model, strength, transport
 
     def predict(self, X: Any, protected: Protected = None) -> NDArray[Any]:
         """Return predictions ``(n,)``; of a classifier, labels.
@@ -375,7 +327,7 @@ class FairPostprocessor(
         """
         validation.check_is_fitted(self, "estimator_")
         if _is_a_classifier(self):
-            chosen = self._probabilities(X, protected).argmax(axis=1)
+            chosen = self.predict_proba(X, protected).argmax(axis=1)
             return np.asarray(self.classes_[chosen])
         return self._transport_predictions(self._model_output(self.estimator_, X), X, protected)
 
@@ -383,7 +335,9 @@ class FairPostprocessor(
     def predict_proba(self, X: Any, protected: Protected = None) -> NDArray[Any]:
         """Return probabilities ``(n, 2)`` of a classifier; arguments and errors as `predict`."""
         validation.check_is_fitted(self, "estimator_")
-        return self._probabilities(X, protected)
+        probabilities = np.asarray(self.estimator_.predict_proba(X))
+        second = self._transport_predictions(probabilities[:, 1], X, protected)
+        return probabilities if self.strength_ == 0 else np.stack([1 - second, second], axis=1)
 
     def score(self, X: Any, y: ArrayLike, protected: Protected = None) -> float:
         """Return R2, of a classifier the accuracy; arguments and errors as `predict`."""
@@ -393,15 +347,7 @@ class FairPostprocessor(
 
     def __sklearn_tags__(self) -> Any:
         """Return the tags of the model, for a single target of two classes or numbers."""
-        tags, of_model = super().__sklearn_tags__(), sklearn_utils.get_tags(self.estimator)
-        for name in (
-            "estimator_type",
-            "classifier_tags",
-            "regressor_tags",
-            "target_tags",
-            "input_tags",
-        ):
-            setattr(tags, name, getattr(of_model, name))
+        tags = copy.deepcopy(sklearn_utils.get_tags(self.estimator))
         tags.target_tags.multi_output = False
         if tags.classifier_tags is not None:
             tags.classifier_tags.multi_class = False
@@ -410,87 +356,40 @@ class FairPostprocessor(
     def _checked_targets(self, y: Any) -> NDArray[Any]:
         y = np.asarray(sklearn_utils.column_or_1d(y, warn=True))
         sklearn_utils.assert_all_finite(y, input_name="y")
-        if not len(y):
-            raise ValueError("X and y must have rows; they have none.")
         if not _is_a_classifier(self):
             return y
-        if not hasattr(self.estimator, "predict_proba"):
-            raise TypeError(
-                "a classifier must have predict_proba, whose probability is what is moved;"
-                f" {type(self.estimator).__name__} has none."
-            )
         multiclass.check_classification_targets(y)
         classes = np.unique(y)
-        if len(classes) > 2:  # in scikit-learn's words, which its checks look for
+        if len(classes) != 2:  # in scikit-learn's words, which its checks look for
             raise ValueError(
                 "Only binary classification is supported. The type of the target is"
-                f" {multiclass.type_of_target(y)}: y has {len(classes)} classes."
+                f" {multiclass.type_of_target(y)}: y has {len(classes)} class(es)."
             )
-        if len(classes) == 1:
-            raise ValueError(f"y must have two classes; got 1 class, {classes[0]!r}.")
         return y
 
     def _fit_model(
         self, data: TrainingData, seed: int
     ) -> tuple[Any, Vector, list[tuple[Positions, Positions]]]:
         """Fit the model; return it, its out-of-fold predictions, and the folds."""
-        X, y, weighted = data.x, data.y, _weights_of_fit(self.estimator, data)
-        classifier, splitter = _is_a_classifier(self), self.cv
+        X, y, splitter, classifier = data.x, data.y, self.cv, _is_a_classifier(self)
         if isinstance(splitter, int | np.integer):
             kind = selection.StratifiedKFold if classifier else selection.KFold
             splitter = kind(check_count("cv", splitter, 2), shuffle=True, random_state=seed)
         folds = list(selection.check_cv(splitter, y, classifier=classifier).split(X, y))
         method = "predict_proba" if classifier else "predict"
-        output = selection.cross_val_predict(
-            self.estimator, X, y, cv=folds, method=method, params=weighted
-        )
+        output = selection.cross_val_predict(self.estimator, X, y, cv=folds, method=method)
         p = one_per_row(output[:, 1] if classifier else output, len(y))
-        return base.clone(self.estimator).fit(X, y, **weighted), p, folds
+        return base.clone(self.estimator).fit(X, y), p, folds
 
-    def _encode(self, data: TrainingData) -> list[NDArray[Any]]:
-        """Return the attributes of rows, encoded, in the order of the fit."""
-        if len(self._encoders) == 1 and len(data.z) == 1:
-            return [self._encoders[0].encode(next(iter(data.z.values())))]
-        if lacking := [e.name for e in self._encoders if e.name not in data.z]:
-            raise ValueError(f"protected lacks {', '.join(map(repr, lacking))}, as fit had it.")
-        return [encoder.encode(data.z[encoder.name]) for encoder in self._encoders]
-
-    def _learn_maps(
-        self, attributes: Sequence[NDArray[Any]], p: Vector, weights: Vector | None
-    ) -> tuple[Transport, ...]:
-        """Learn transports for attributes in turn, each of what the one before makes of p."""
-        count, maps = self.n_neighbors, list[Transport]()
-        count = None if count is None else check_count("n_neighbors", count)
-        for z in [*attributes] * (1 if len(attributes) == 1 else ROUNDS):
-            maps.append(Transport.learn(z, p, count, weights))
-            p = maps[-1](z, p)
-        return tuple(maps)
-
-    def _transport_folds(
-        self,
-        attributes: Sequence[NDArray[Any]],
-        p: Vector,
-        weights: Vector | None,
-        folds: Iterable[tuple[Positions, Positions]],
-    ) -> Vector:
-        """Transport the predictions of each fold by the maps learned on the other folds."""
-        transported = np.empty_like(p)
-        for others, fold in folds:
-            of_others = None if weights is None else weights[others]
-            maps = self._learn_maps([z[others] for z in attributes], p[others], of_others)
-            transported[fold] = _apply_in_turn(maps, [z[fold] for z in attributes], p[fold])
-        return transported
+    def _encode(self, data: TrainingData) -> NDArray[Any]:
+        """Return the attribute of rows, encoded as in the fit."""
+        return self._encoder.encode(next(iter(data.z.values())))
 
     def _model_output(self, model: Any, X: Any) -> Vector:
         if _is_a_classifier(self):
             return np.asarray(model.predict_proba(X)[:, 1], np.float64)
         output = model.predict(X)
         return one_per_row(output, len(output))
-
-    def _probabilities(self, X: Any, protected: Any) -> NDArray[Any]:
-        probabilities = np.asarray(self.estimator_.predict_proba(X))
-        second = self._transport_predictions(probabilities[:, 1], X, protected)
-        return probabilities if self.strength_ == 0 else np.stack([1 - second, second], axis=1)
 
     def _transport_predictions(self, p: NDArray[Any], X: Any, protected: Any) -> NDArray[Any]:
         """Transport predictions of the model by the strength."""
@@ -506,73 +405,39 @@ class FairPostprocessor(
         if self.strength_ == 0:
             return p
         p = np.asarray(p, np.float64)
-        maps = self.transport_ if isinstance(self.transport_, tuple) else (self.transport_,)
-        return _mixed(p, _apply_in_turn(maps, z, p), self.strength_)
+        return _mixed(p, self.transport_(z, p), self.strength_)
 
 
-def _apply_in_turn(
-    maps: Sequence[Transport], attributes: Sequence[NDArray[Any]], p: Vector
-) -> Vector:
-    """Return predictions transported by maps for attributes in turn, over and over."""
-    for transport, z in zip(maps, itertools.cycle(attributes), strict=False):
-        p = transport(z, p)
-    return p
-
-
-def _weights_of_fit(model: Any, data: TrainingData) -> dict[str, Any]:
-    """Return the keyword of weights of a model's fit, of a pipeline that of its last step."""
-    if data.weights is None:
-        return {}
-    prefix = ""
-    while hasattr(model, "steps"):
-        prefix += f"{model.steps[-1][0]}__"
-        model = model.steps[-1][1]
-    if not validation.has_fit_parameter(model, "sample_weight"):
-        raise ValueError(f"{type(model).__name__} takes no sample_weight; leave it out.")
-    return {f"{prefix}sample_weight": data.weights}
-
-
-def _least_strength(
-    penalties: Sequence[Penalty],
-    attributes: Sequence[NDArray[Any]],
-    p: Vector,
-    transported: Vector,
-    weights: Vector | None,
-) -> float:
-    """Return the smallest strength that keeps all thresholds, or warn and return 1."""
-    broken: list[tuple[Penalty, float]] = []
+def _least_strength(penalty: Penalty, data: TrainingData, p: Vector, transported: Vector) -> float:
+    """Return the smallest strength that keeps the threshold, or warn and return 1."""
+    limit = float(np.asarray(penalty.threshold))
     for strength in STRENGTHS:
-        mixed, broken = _mixed(p, transported, strength), []
-        for penalty, z in zip(penalties, attributes, strict=True):
-            value = penalty_value(penalty, z, mixed, weights=weights)
-            if value > float(np.asarray(penalty.threshold)):
-                broken.append((penalty, value))
-                break
-        if not broken:
+        value = largest_value(penalty, data, _mixed(p, transported, strength))
+        if value <= limit:
             return strength
-    penalty, value = broken[0]
     warnings.warn(
-        f"no strength is enough: at 1, {name_of(penalty.statistic)} of {penalty.name} and"
-        f" out-of-fold predictions is {value:.3f}, above the threshold {penalty.threshold:g}."
-        " Predictions have strength 1; more rows, lower degrees h and k or a higher threshold are"
-        " needed.",
+        f"no strength is enough: at 1, {penalty.statistic.title} of {penalty.name} and out-of-fold"
+        f" predictions is {value:.3f}, above the threshold {limit:g}. Predictions have strength 1;"
+        " more rows, lower degrees h and k or a higher threshold are needed.",
         UserWarning,
         stacklevel=4,
     )
     return 1.0
 
 
-def _warn_of_hidden_dependence(penalty: Penalty, z: NDArray[Any], p: Vector) -> None:
+def _warn_of_hidden_dependence(penalty: Penalty, data: TrainingData, p: Vector) -> None:
     """Warn of a dependence of ranks beside few predictions, or a heap, that no transport moves.
 
     Polynomials of few degrees hardly see it.
     """
+    z = data.attribute_of(penalty)
     counts = np.unique(z, return_counts=True)[1] if z.ndim == 1 else np.zeros(0)
     heap = counts.max() / len(z) if len(counts) > MAX_GROUP_VALUES else 0.0
     levels = len(np.unique(p))
     if isinstance(penalty.statistic, HGR) or not (heap > HEAP or 1 < levels < FEW_LEVELS * len(p)):
         return
-    value, limit = penalty_value(Penalty(HGR()), z, p), float(np.asarray(penalty.threshold))
+    ranked = dataclasses.replace(penalty, statistic=HGR())
+    value, limit = largest_value(ranked, data, p), float(np.asarray(penalty.threshold))
     if value > limit + MOST_HIDDEN:
         cause = f"predictions have only {levels:,} different values"
         if heap > HEAP:

@@ -16,27 +16,18 @@ from flax import nnx
 from jax import Array, lax
 from numpy.typing import ArrayLike, NDArray
 
-from hgr_jax._checks import as_nonnegative, check_count
-from hgr_jax._progress import progress_bar
+from hgr_jax._checks import check_count
 from hgr_jax.core.rows import first_rows, pad_rows, padded_length
-from hgr_jax.fairness.data import (
-    Encoding,
-    Protected,
-    Rows,
-    TrainingData,
-    check_batch_size,
-    make_constraint_rows,
-    make_rows,
-    numbers,
-)
+from hgr_jax.fairness.data import Encoding, Protected, Rows, TrainingData, make_rows, numbers
 from hgr_jax.fairness.history import History, StepFigures
-from hgr_jax.fairness.networks import Task, as_task, check_takes_weights
+from hgr_jax.fairness.networks import Task, as_task
 from hgr_jax.fairness.penalties import (
     DualState,
     LagrangianDual,
     Penalty,
     as_penalties,
     check_distinct_penalties,
+    excess,
 )
 
 UNDERSTATED = 0.02
@@ -54,7 +45,7 @@ class Program:
     inference: nnx.GraphDef[Any]
     task: Task
     update: optax.TransformUpdateFn
-    dual: LagrangianDual | None
+    dual: LagrangianDual
     groups: tuple[int, ...]
 
 
@@ -75,27 +66,26 @@ class TrainingError(FloatingPointError):
     """A training that diverged; a trainer keeps its last finite state."""
 
 
-@functools.partial(jax.jit, static_argnames="program")
+@functools.partial(jax.jit, static_argnames=("program", "multipliers"))
 def first_state(
     program: Program,
     penalties: tuple[Penalty, ...],
     network: tuple[Any, Any],
     optimizer_state: Any,
-    multipliers: Array,
+    multipliers: int,
     rows: Rows,
     key: Array,
 ) -> TrainState:
     """Return the state before the first step; penalties start from predictions at ``rows``."""
     parameters, variables = network
     prediction = predict(program, parameters, variables, rows.x)
-    dual = (program.dual or LagrangianDual()).init(len(multipliers), dtype=multipliers.dtype)
     keys = jax.random.split(key, max(len(penalties), 1))
     return TrainState(
         step=jnp.zeros((), jnp.int32),
         parameters=parameters,
         variables=variables,
         optimizer_state=optimizer_state,
-        dual=dataclasses.replace(dual, multipliers=multipliers),
+        dual=program.dual.init(multipliers, dtype=prediction.dtype),
         penalties=tuple(
             penalty.init(z, prediction, key=key)
             for penalty, z, key in zip(penalties, rows.z, keys, strict=False)
@@ -165,15 +155,12 @@ def one_step(
     )(state.parameters)
     with jax.numpy_dtype_promotion("standard"):  # optax raises a float to an integer
         updates, optimizer_state = program.update(gradient, state.optimizer_state, state.parameters)
-    dual = state.dual
-    if violations.shape[0] and program.dual is not None:
-        dual = program.dual.update(violations, dual)
     following = TrainState(
         step=state.step + 1,
         parameters=optax.apply_updates(state.parameters, updates),
         variables=variables,
         optimizer_state=optimizer_state,
-        dual=dual,
+        dual=program.dual.update(violations, state.dual),
         penalties=states,
     )
     return following, figures
@@ -190,38 +177,48 @@ def objective(
     """Return the task's loss plus multipliers times excesses; then figures, violations ``(m,)``,
     variables of the network, and states of the penalties after the step.
     """
-    constraint_prediction = None
-    if constraint is not None:
-        constraint_prediction = lax.stop_gradient(
-            predict(program, parameters, state.variables, constraint.x)
-        )
     output, variables = forward(program.training, parameters, state.variables, rows.x)
-    weighted = {} if rows.weights is None else {"weights": rows.weights}
-    task_loss = program.task.loss(output, rows.y, **weighted)
-    prediction = program.task.prediction(output)
-    values, excesses, violations, states = [], [], [], []
-    for place, (penalty, before, z, group, groups) in enumerate(
-        zip(penalties, state.penalties, rows.z, rows.group, program.groups, strict=True)
-    ):
-        after = before
+    task_loss = loss_of(program, output, rows)
+    found = dependences(program, penalties, state.penalties, rows, program.task.prediction(output))
+    if constraint is not None:
+        prediction = lax.stop_gradient(predict(program, parameters, state.variables, constraint.x))
+        others = dependences(program, penalties, state.penalties, constraint, prediction)
+        # The larger value, with the gradient of the training rows: a gradient of constraint rows
+        # would fit the network to them, and they would no longer represent new rows.
+        found = [
+            (values + lax.stop_gradient(jnp.maximum(there - values, 0)), after)
+            for (values, after), (there, _) in zip(found, others, strict=True)
+        ]
+    none = jnp.zeros(0, task_loss.dtype)
+    values, excesses, violations, states = [none], [none], [none], []
+    for penalty, before, (measured, after) in zip(penalties, state.penalties, found, strict=True):
+        states.append(before if penalty.threshold is None else after)
         if penalty.threshold is not None:
-            measured, after = penalty.values(before, z, prediction, group, groups, rows.weights)
-            if constraint is not None and constraint_prediction is not None:
-                others, _ = penalty.values(before, constraint.z[place], constraint_prediction)
-                # The larger value, with the gradient of the training rows: a gradient of constraint
-                # rows would fit the network to them, and they would no longer represent new rows.
-                measured += lax.stop_gradient(jnp.maximum(others - measured, 0))
             values.append(measured)
-            excesses.append(penalty.excess(measured))
+            excesses.append(excess(measured, penalty.threshold))
             violations.append(measured - jnp.asarray(penalty.threshold, measured.dtype))
-        states.append(after)
-    multipliers, none = state.dual.multipliers, jnp.zeros(0, task_loss.dtype)
-    loss = task_loss
-    if values:
-        loss = task_loss + jnp.sum(multipliers * jnp.concatenate(excesses))
-    joined, violated = (jnp.concatenate([none, *parts]) for parts in (values, violations))
-    figures = StepFigures(loss, task_loss, joined, multipliers)
-    return loss, (figures, violated, variables, tuple(states))
+    multipliers = state.dual.multipliers
+    loss = task_loss + jnp.sum(multipliers * jnp.concatenate(excesses))
+    figures = StepFigures(loss, task_loss, jnp.concatenate(values), multipliers)
+    return loss, (figures, jnp.concatenate(violations), variables, tuple(states))
+
+
+def dependences(
+    program: Program, penalties: tuple[Penalty, ...], states: Any, rows: Rows, prediction: Array
+) -> list[tuple[Array, Any]]:
+    """Return the values of each penalty on a prediction, and its next state."""
+    return [
+        penalty.values(state, z, prediction, group, groups, rows.weights)
+        for penalty, state, z, group, groups in zip(
+            penalties, states, rows.z, rows.group, program.groups, strict=True
+        )
+    ]
+
+
+def loss_of(program: Program, output: Array, rows: Rows) -> Array:
+    """Return the task's loss, with observation weights if there are any."""
+    weighted = {} if rows.weights is None else {"weights": rows.weights}
+    return program.task.loss(output, rows.y, **weighted)
 
 
 def forward(
@@ -266,19 +263,9 @@ def evaluate(
 ) -> tuple[Array, Array]:
     """Return loss and dependences ``(m,)`` of a model in inference mode, of all penalties."""
     output, _ = forward(program.inference, parameters, variables, rows.x)
-    prediction = program.task.prediction(output)
-    weighted = {} if rows.weights is None else {"weights": rows.weights}
-    values = [jnp.zeros(0, prediction.dtype)]
-    for penalty, state, z, group, groups in zip(
-        penalties, states, rows.z, rows.group, program.groups, strict=True
-    ):
-        values.append(penalty.values(state, z, prediction, group, groups, rows.weights)[0])
-    return program.task.loss(output, rows.y, **weighted), jnp.concatenate(values)
-
-
-def padded(rows: Rows) -> Rows:
-    """Pad rows to few lengths, for which steps are compiled; batches are drawn from the data."""
-    return jax.tree.map(lambda leaf: pad_rows(leaf, padded_length(len(leaf))), rows)
+    found = dependences(program, penalties, states, rows, program.task.prediction(output))
+    joined = jnp.concatenate([jnp.zeros(0, output.dtype), *(values for values, _ in found)])
+    return loss_of(program, output, rows), joined
 
 
 def batch_rows(seed: int, rows: int, size: int, done: int, steps: int) -> NDArray[np.int32]:
@@ -293,7 +280,8 @@ def batch_rows(seed: int, rows: int, size: int, done: int, steps: int) -> NDArra
     return np.concatenate(orders)[start : start + steps].astype(np.int32)
 
 
-_adam = optax.adam(1e-3)
+_DESCENT = optax.adam(1e-3)
+_DUAL = LagrangianDual()
 
 
 class FairTrainer:
@@ -310,10 +298,9 @@ class FairTrainer:
       penalties: a `Penalty`, or several, each with its own multipliers; or none.
       task: ``"squared_error"``, ``"log_loss"`` (of logits), a loss ``(output, y) -> scalar``, or
         a `Task`.
-      optimizer: any optax optimiser for the network; None for Adam of 1e-3.  Trainers of the same
+      optimizer: any optax optimiser for the network; by default Adam of 1e-3.  Trainers of the same
         shapes and the same optimiser object share their compiled programs.
-      dual: ascent of the multipliers, None for ``LagrangianDual()``; or a number as the constant
-        value of all multipliers, the paper's penalty with a constant weight.
+      dual: ascent of the multipliers.
       batch_size: rows of a step, drawn without replacement in every epoch (rows that do not
         fill a batch wait for the next epoch); None, or as many as there are rows, for all.
       seed: for the order of the rows and for "neural"; the network has random streams of its own.
@@ -339,8 +326,8 @@ class FairTrainer:
         *,
         penalties: Penalty | Sequence[Penalty] = (),
         task: Task | str | Callable[[Array, Array], Array] = "squared_error",
-        optimizer: optax.GradientTransformation | None = None,
-        dual: LagrangianDual | float | None = None,
+        optimizer: optax.GradientTransformation = _DESCENT,
+        dual: LagrangianDual = _DUAL,
         batch_size: int | None = None,
         seed: int = 0,
     ) -> None:
@@ -352,10 +339,8 @@ class FairTrainer:
         self.penalties = check_distinct_penalties(as_penalties(penalties))
         self.batch_size = batch_size
         self.seed = check_count("seed", seed, least=0)
-        self.optimizer = _adam if optimizer is None else optimizer
-        self.dual = LagrangianDual() if dual is None else dual
-        if not isinstance(self.dual, LagrangianDual):
-            as_nonnegative("dual", self.dual, jnp.float32)
+        self.optimizer = optimizer
+        self.dual = dual
         self.history = History({}, {}, {})
         self.state: TrainState | None = None
         self.encoders: tuple[Encoding, ...] = ()
@@ -364,7 +349,6 @@ class FairTrainer:
         leaves = jax.tree.leaves(in_mode(network, training=True)[1])
         self._dtype = leaves[0].dtype if leaves else jnp.result_type(float)
         self._program: Program | None = None
-        self._supported_penalties: tuple[Penalty, ...] = ()
 
     @property
     def network(self) -> Any:
@@ -384,7 +368,7 @@ class FairTrainer:
     def predict(self, x: ArrayLike) -> Array:
         """Return predictions ``(n,)`` or ``(n, columns)`` at inputs ``x (n, p)``.
 
-        They are clipped to ``limits``, if `fit_certified` has set them.
+        They are clipped to ``limits``, where a guarantee has set them.
 
         Raises:
           ValueError: before training.
@@ -404,12 +388,8 @@ class FairTrainer:
         protected: Protected = None,
         *,
         sample_weight: ArrayLike | None = None,
-        given: Any = None,
         steps: int = 500,
-        validation: tuple[Any, ...] | None = None,
-        constraint_rows: tuple[ArrayLike, Protected] | None = None,
         evaluate_every: int = 25,
-        progress: bool = False,
     ) -> History:
         """Train until the total number of steps is ``steps``; a further call continues.
 
@@ -421,20 +401,11 @@ class FairTrainer:
           y: targets ``(n,)`` or ``(n, columns)``; for "log_loss" 0 and 1, or labels from 0.
           protected: the attribute of all penalties: numbers ``(n,)``, which penalties see scaled to
             [-1, 1]; text, or one-hot columns ``(n, c)``.  Or several, each for the penalty of its
-            name: a frame, or names of columns of x.  Rows of pandas objects are matched by their
-            labels.
+            name: a frame, or names of columns of x.  Pandas objects need equal labels.
           sample_weight: observation weights ``(n,)`` of loss and dependences, of which only ratios
             matter, or None; for losses and statistics that take weights.
-          given: what penalties with ``given`` are conditional on: ``(n,)`` numbers or text, or the
-            name of a column of x; None for y.
           steps: total number of steps.
-          validation: ``(x, y)`` or ``(x, y, protected)`` of rows to evaluate on, not to train on.
-          constraint_rows: ``(x, protected)`` of rows that the network is not trained on, without
-            targets.  Every step then penalises the larger of the measures on both sets, with the
-            gradient of the training rows: a network that memorises the training rows cannot hide
-            the dependence on other rows.  Not for penalties with ``given``.
-          evaluate_every: number of steps between evaluations, after which progress is shown.
-          progress: show a bar (the extra ``cli``).
+          evaluate_every: number of steps between evaluations on all rows.
 
         Returns:
           The `History` so far, also in `history`.
@@ -444,147 +415,104 @@ class FairTrainer:
           TrainingError: if the loss stops being finite; `state` and `history` are those of the
             last evaluation.
         """
-        data = TrainingData.of(x, y, protected, given, sample_weight)
-        test = constraint = None
-        if validation is not None:
-            if not isinstance(validation, tuple) or not 2 <= len(validation) <= 3:
-                raise ValueError("validation must be (x, y) or (x, y, protected).")
-            test = TrainingData.of(*validation)
-        if constraint_rows is not None:
-            if not isinstance(constraint_rows, tuple) or len(constraint_rows) != 2:
-                raise ValueError("constraint_rows must be (x, protected), of rows not trained on.")
-            constraint = TrainingData.of(constraint_rows[0], None, constraint_rows[1])
-        self.train(data, test, constraint, steps, evaluate_every, progress=progress)
-        for text in self.shortfalls(data, constraint):
+        data = TrainingData.of(x, y, protected, sample_weight)
+        self.train(data, None, steps, evaluate_every)
+        for text in self.shortfalls(data):
             warnings.warn(text, UserWarning, stacklevel=2)
         return self.history
 
     def train(
         self,
         data: TrainingData,
-        validation: TrainingData | None = None,
         constraint: TrainingData | None = None,
         steps: int = 500,
         evaluate_every: int = 25,
-        *,
-        progress: bool = False,
     ) -> None:
-        """Train as `fit` does, on rows in one order."""
+        """Train as `fit` does, on rows in one order.
+
+        Every step penalises the larger of the measures on ``data`` and on the rows ``constraint``,
+        if there are any, with the gradient of ``data``: a network that memorises its rows cannot
+        hide the dependence of others.
+        """
         steps = check_count("steps", steps)
         evaluate_every = check_count("evaluate_every", evaluate_every)
         if data.weights is not None:
-            check_takes_weights(self.task)
-            if constraint is not None:
-                raise ValueError("constraint rows have no weights; leave out sample_weight.")
             for penalty in self.penalties:
                 penalty.check_takes_weights()
         learned = None if self.state is None else self.encoders
         rows, self.encoders = make_rows(data, self.penalties, learned, self._dtype)
-        parts = {"train": rows}
-        if validation is not None:
-            parts["validation"] = self._rows_of(validation)
-        others = None
-        if constraint is not None:
-            others = make_constraint_rows(constraint, rows, self.penalties, self.encoders)
-        self._supported_penalties = tuple(
-            encoder.with_supported_degree(penalty)
-            for penalty, encoder in zip(self.penalties, self.encoders, strict=True)
-        )
+        others = None if constraint is None else self._rows_of(constraint)
         if self.state is None:
             self._make_state(rows)
         assert self.state is not None
         self.limits = None
         done = int(self.state.step)
         ends = [*range((done // evaluate_every + 1) * evaluate_every, steps, evaluate_every), steps]
-        padded_rows = rows if self._size(rows) is None else padded(rows)
-        with progress_bar(progress, max(steps, done), unit="step") as advance:
-            advance(done)
-            for end in ends if done < steps else []:
-                self._advance(parts, padded_rows, others, end)
-                shown = {name: f"{value:.3g}" for name, value in self.history.last.items()}
-                advance(end - done, {n: v for n, v in shown.items() if "dependence" in n})
-                done = end
+        for end in ends if done < steps else []:
+            self._advance(rows, others, end)
 
-    def shortfalls(self, data: TrainingData, constraint: TrainingData | None = None) -> list[str]:
+    def shortfalls(self, data: TrainingData) -> list[str]:
         """Return a sentence for each value with which the training did not end well, and why.
 
         A value on all training rows that is above its threshold, and batches in which chance alone
         exceeds it, whose multiplier rises whatever the network does.
         """
-        assert self.state is not None
         rows, found = self._rows_of(data), list[str]()
+        count, size = len(rows.x), self._size(len(rows.x))
         _, values = self._evaluate(rows)
-        kept, size = self.history.kept_by(values), self._size(rows)
-        # What may give more than the threshold by chance: rows, their number, and what helps.
-        suspects: dict[str, tuple[Rows, int, str]] = {}
-        if not all(kept.values()):
-            count, fewer = len(rows.x), "more rows, lower degrees or a higher threshold are needed"
-            suspects[f"these {count:,} rows"] = rows, count, fewer
-        if size is not None and kept:
-            larger = (
-                "the multiplier rose whatever the network did; larger batches, or lower degrees"
-            )
-            suspects[f"batches of {size:,} rows"] = rows, size, f"{larger}, help"
-        if constraint is not None and not all(kept.values()):
-            others = self._rows_of(dataclasses.replace(constraint, y=np.zeros(len(constraint.x))))
-            name = f"the {len(others.x):,} rows that set the multiplier"
-            suspects[name] = others, len(others.x), "more of them, or lower degrees, are needed"
-        chances = {name: self._chance(*suspect[:2]) for name, suspect in suspects.items()}
+        kept = self.history.kept_by(values)
+        by_chance = self._chance(rows, count) if not all(kept.values()) else 0 * values
+        in_batches = self._chance(rows, size) if size is not None and kept else 0 * values
         for place, (name, limit) in enumerate(self.history.thresholds.items()):
-            if limit is None:
+            if limit is None or (kept[name] and in_batches[place] < limit):
                 continue
-            causes = [suspect for suspect in chances if chances[suspect][place] >= limit]
-            if kept[name] and not causes:
-                continue
-            end = "keeps its threshold" if kept[name] else "ends above its threshold"
-            text = (
-                f"the training {end}: {self.history.measures[name]} of {name} is"
-                f" {values[place]:.3g} on the training rows, the threshold is {limit:g}"
-            )
-            if causes:
-                cause = causes[0]
-                found.append(
-                    f"{text}; {cause} give {chances[cause][place]:.3g} on average where nothing"
-                    f" depends on {name}: {suspects[cause][2]}"
+            steps = self.history.steps[f"value_{name}"]
+            recent = float(np.mean(steps[-max(len(steps) // 20, 1) :]))
+            nothing = f"on average where nothing depends on {name}"
+            if by_chance[place] >= limit:
+                cause = (
+                    f"; these {count:,} rows give {by_chance[place]:.3g} {nothing}: more rows,"
+                    " lower degrees or a higher threshold are needed"
                 )
-            elif size is not None and self._recent_value(name) < values[place] - UNDERSTATED:
-                found.append(
-                    f"{text}; batches of {size:,} rows give {self._recent_value(name):.3g} on"
-                    " average in the last steps, less than all rows together, and the multiplier"
-                    " sees no more: larger batches help"
+            elif in_batches[place] >= limit:
+                cause = (
+                    f"; batches of {size:,} rows give {in_batches[place]:.3g} {nothing}: the"
+                    " multiplier rose whatever the network did; larger batches, or lower degrees,"
+                    " help"
                 )
-            elif isinstance(self.dual, LagrangianDual):
-                found.append(
-                    f"{text}, after {int(self.state.step):,} steps: more steps, or a larger"
-                    " learning rate of the multiplier, usually help"
+            elif size is not None and recent < values[place] - UNDERSTATED:
+                cause = (
+                    f"; batches of {size:,} rows give {recent:.3g} on average in the last steps,"
+                    " less than all rows together, and the multiplier sees no more: larger batches"
+                    " help"
                 )
             else:
-                found.append(f"{text}: a larger weight of the penalty than {self.dual:g} helps")
+                cause = (
+                    f", after {len(steps):,} steps: more steps, or a larger learning rate of the"
+                    " multiplier, usually help"
+                )
+            end = "keeps its threshold" if kept[name] else "ends above its threshold"
+            found.append(
+                f"the training {end}: {self.history.measures[name]} of {name} is"
+                f" {values[place]:.3g} on the training rows, the threshold is {limit:g}{cause}"
+            )
         return found
-
-    def _recent_value(self, name: str) -> float:
-        """Return the mean value of the batches of the last twentieth of the steps."""
-        values = self.history.steps[f"value_{name}"]
-        return float(np.mean(values[-max(len(values) // 20, 1) :]))
 
     def _chance(self, rows: Rows, size: int) -> NDArray[Any]:
         """Return the mean values ``(m,)`` of ``size`` rows whose attributes are in random orders.
 
-        Orders are within groups of what is given.
+        Orders are within groups of y.
         """
         rng, found = np.random.default_rng(self.seed), []
         for _ in range(SHUFFLES):
             chosen = np.sort(rng.choice(len(rows.x), size, replace=False))
             part = jax.tree.map(lambda leaf, chosen=chosen: leaf[chosen], rows)
-            order, shuffled = rng.permutation(size), []
+            shuffled = []
             for z, group in zip(part.z, part.group, strict=True):
                 codes = np.zeros(size) if group is None else np.asarray(group)
-                if codes.dtype.kind == "f":  # polynomials of it are removed
-                    codes = np.zeros(size)
-                places = np.argsort(codes, kind="stable")
-                moved = np.empty(size, int)
-                moved[places] = order[np.argsort(codes[order], kind="stable")]
-                shuffled.append(z[moved])
+                order = np.empty(size, int)
+                order[np.argsort(codes, kind="stable")] = np.lexsort((rng.random(size), codes))
+                shuffled.append(z[order])
             found.append(self._evaluate(part._replace(z=tuple(shuffled)))[1])
         return np.mean(found, axis=0)
 
@@ -594,7 +522,7 @@ class FairTrainer:
         assert state is not None
         assert self._program is not None
         network = state.parameters, state.variables, state.penalties
-        loss, values = evaluate(self._program, self._supported_penalties, *network, rows)
+        loss, values = evaluate(self._program, self.penalties, *network, rows)
         return float(loss), np.asarray(values)
 
     def _rows_of(self, data: TrainingData) -> Rows:
@@ -602,71 +530,48 @@ class FairTrainer:
 
     def _make_state(self, rows: Rows) -> None:
         """Make the program of the training, its first state, and a history without steps."""
-        size = self._size(rows)
-        check_batch_size(self._supported_penalties, self.encoders, rows, size)
+        size = self._size(len(rows.x))
         graph, *network = in_mode(self._initial, training=True)
         self._program = program = Program(
             training=graph,
             inference=in_mode(self._initial, training=False)[0],
             task=self.task,
             update=self.optimizer.update,
-            dual=self.dual if isinstance(self.dual, LagrangianDual) else None,
+            dual=self.dual,
             groups=tuple(encoder.groups for encoder in self.encoders),
         )
         part = rows if size is None else jax.tree.map(lambda leaf: first_rows(leaf, size), rows)
-        prediction = jax.eval_shape(functools.partial(predict, program), *network, part.x)
-        if prediction.shape[:1] != part.x.shape[:1] or prediction.ndim > 2:
-            raise ValueError(
-                "the network must return one row for each row of x; it returns predictions of"
-                f" shape {prediction.shape} for {part.x.shape[0]} rows."
-            )
+        prediction = jax.eval_shape(functools.partial(predict, program), *network, rows.x)
         if self.task.check is not None:
-            self.task.check(np.asarray(rows.y), (len(rows.y), *prediction.shape[1:]))
+            self.task.check(np.asarray(rows.y), prediction.shape)
         columns = 1 if prediction.ndim == 1 else prediction.shape[1]
         thresholds, measures = dict[str, float | None](), dict[str, str]()
-        for penalty, encoder in zip(self._supported_penalties, self.encoders, strict=True):
+        for penalty, encoder in zip(self.penalties, self.encoders, strict=True):
+            limit = penalty.threshold
             for name in encoder.value_names(columns):
-                limit = penalty.threshold
                 thresholds[name] = None if limit is None else float(np.asarray(limit))
                 measures[name] = penalty.statistic.title
         self.history = History({}, {}, thresholds, measures)
-        weight = 0.0 if isinstance(self.dual, LagrangianDual) else self.dual
-        self.state = first_state(
-            program,
-            self._supported_penalties,
-            tuple(network),
-            self.optimizer.init(network[0]),
-            jnp.full(len(self.history.penalised), weight, self._dtype),
-            part,
-            jax.random.key(self.seed),
-        )
+        start, count = self.optimizer.init(network[0]), len(self.history.penalised)
+        key = jax.random.key(self.seed)
+        self.state = first_state(program, self.penalties, tuple(network), start, count, part, key)
 
-    def _size(self, rows: Rows) -> int | None:
+    def _size(self, rows: int) -> int | None:
         """Return the number of rows of a step, None for all."""
-        size = self.batch_size
-        return None if size is None or size >= rows.x.shape[0] else size
+        return None if self.batch_size is None or self.batch_size >= rows else self.batch_size
 
-    def _advance(
-        self, parts: dict[str, Rows], padded_rows: Rows, constraint: Rows | None, end: int
-    ) -> None:
+    def _advance(self, rows: Rows, constraint: Rows | None, end: int) -> None:
         """Train up to step ``end``, and evaluate; change nothing if a loss is not finite."""
         assert self.state is not None
         assert self._program is not None
-        rows, before, batches = parts["train"], self.state, None
-        done, size = int(before.step), self._size(rows)
-        if size is not None:
-            batches = batch_rows(self.seed, rows.x.shape[0], size, done, end - done)
+        before, count = self.state, len(rows.x)
+        done, size = int(before.step), self._size(count)
+        batches = None if size is None else batch_rows(self.seed, count, size, done, end - done)
         self.state, figures = run_steps(
-            self._program,
-            self._supported_penalties,
-            before,
-            padded_rows,
-            batches,
-            end - done,
-            constraint,
+            self._program, self.penalties, before, rows, batches, end - done, constraint
         )
-        measured = {name: self._evaluate(part) for name, part in parts.items()}
-        finite = np.isfinite(np.append(figures.loss, measured["train"][0]))
+        loss, values = self._evaluate(rows)
+        finite = np.isfinite(np.append(figures.loss, loss))
         if not finite.all():
             self.state = before
             step = done + min(int(np.argmin(finite)) + 1, end - done)
@@ -674,4 +579,4 @@ class FairTrainer:
                 f"the training diverged: the loss is no longer finite at step {step}; weights and"
                 f" history are those of step {done}. A smaller learning rate usually helps."
             )
-        self.history = self.history.with_steps(figures, measured, end)
+        self.history = self.history.with_steps(figures, loss, values, end)
