@@ -42,11 +42,11 @@ MAX_PARAMETERS = 8
 
 BUDGETS = {
     "core": 6_652,
-    "measures": 3_411,
+    "measures": 3_384,
     "inference": 4_364,
     "tables": 5_687,
     "scanning": 8_008,
-    "cli": 1_399,
+    "cli": 1_389,
     "fairness": 3_770,
     "datasets": 196,
 }
