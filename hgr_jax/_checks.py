@@ -16,6 +16,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 from jax import Array
+from jax.sharding import PartitionSpec
 from jax.typing import DTypeLike
 from numpy.typing import ArrayLike, NDArray
 
@@ -44,12 +45,19 @@ def as_real_array(name: str, value: Any, *, max_ndim: int = 2, warn: bool = True
         value = _from_host(name, value, warn=warn)
     elif _is_discrete(value.dtype) and not isinstance(value, jax.core.Tracer) and on_host(value):
         value = _from_host(name, np.asarray(value), warn=warn)
+    value = _gathered(value)
     if value.dtype in _COMPUTED and 1 <= value.ndim <= max_ndim and 0 not in value.shape:
         return value
     _check_kind_and_shape(name, value, max_ndim)
     if _is_discrete(value.dtype):
         return as_dtype(value, jnp.result_type(float))
     return as_dtype(value, jnp.float32) if value.dtype.itemsize < 4 else value
+
+
+def _gathered(x: Array) -> Array:
+    """Return an array whole on each device of an explicit mesh: measures are of all rows."""
+    parts = getattr(jax.typeof(x).sharding, "spec", ())
+    return jax.sharding.reshard(x, PartitionSpec(*[None] * x.ndim)) if any(parts) else x
 
 
 def as_host_column(name: str, value: Any, rows: int | None = None) -> NDArray[np.float64]:

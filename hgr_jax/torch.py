@@ -1,7 +1,8 @@
 """Measures of torch tensors, with exact gradients, for training loops in torch (extra ``torch``).
 
-`kb`, `sk` and `total` are those of `hgr_jax` for tensors, differentiable by torch.  JAX computes
-value and gradient in one compiled call, on the CPU.
+`hgr`, `kb`, `sk` and `total` are those of `hgr_jax` for tensors, differentiable by torch.  JAX
+computes value and gradient in one compiled call, on the CPU.  `torch.compile` calls them as they
+are, between its graphs.
 """
 
 from __future__ import annotations
@@ -26,7 +27,7 @@ from hgr_jax.core.rows import jitted
 if TYPE_CHECKING:
     from torch import Tensor
 
-__all__ = ["kb", "sk", "total"]
+__all__ = ["hgr", "kb", "sk", "total"]
 
 
 def kb(
@@ -69,7 +70,32 @@ def kb(
       >>> print(f"{value:.3f}", b.grad.shape)
       1.000 torch.Size([200])
     """
-    return _compute(measures.kb, a, b, weights, h=h, k=k)
+    return _call(measures.kb, a, b, weights, h=h, k=k)
+
+
+def hgr(a: Tensor, b: Tensor, *, weights: Tensor | None = None) -> Tensor:
+    """Compute HGR of two tensors, by functions of their ranks.
+
+        hgr(a, b) = the debiased average of blocks of canonical correlations, as in `hgr_jax.hgr`
+
+    Args:
+      a, b, weights: as in `kb`, of a and b ``(n,)``.
+
+    Returns:
+      A tensor ``()`` in [0, 1], on the device of ``a``.
+
+    Raises:
+      TypeError, ValueError, ImportError, RuntimeError: as `kb` does.
+
+    Derivatives, degenerate data and source: as `hgr_jax.hgr`.  Cost: as in `kb`.
+
+    Example:
+      >>> import torch, hgr_jax.torch
+      >>> a = torch.linspace(-1, 1, 200)
+      >>> print(f"{hgr_jax.torch.hgr(a, a**2):.2f}")
+      1.00
+    """
+    return _call(measures.hgr, a, b, weights)
 
 
 def sk(a: Tensor, b: Tensor, d: int = 5, *, weights: Tensor | None = None) -> Tensor:
@@ -95,7 +121,7 @@ def sk(a: Tensor, b: Tensor, d: int = 5, *, weights: Tensor | None = None) -> Te
       >>> print(f"{hgr_jax.torch.sk(a, a**2, d=2):.3f}")
       1.000
     """
-    return _compute(measures.sk, a, b, weights, d=d)
+    return _call(measures.sk, a, b, weights, d=d)
 
 
 def total(
@@ -124,7 +150,18 @@ def total(
       >>> print(f"{hgr_jax.torch.total(a, a + a**2, h=2, k=2):.2f}")
       0.79
     """
-    return _compute(measures.total, a, b, weights, h=h, k=k)
+    return _call(measures.total, a, b, weights, h=h, k=k)
+
+
+_outside_of_graphs: Callable[..., Any] | None = None
+"""`_compute`, as `torch.compile` calls it between its graphs; made when torch is loaded."""
+
+
+def _call(measure: Callable[..., Array], a: Any, b: Any, weights: Any, **kernels: Any) -> Any:
+    global _outside_of_graphs
+    if _outside_of_graphs is None:
+        _outside_of_graphs = require("torch").compiler.disable(_compute)
+    return _outside_of_graphs(measure, a, b, weights, **kernels)
 
 
 def _compute(measure: Callable[..., Array], a: Any, b: Any, weights: Any, **kernels: Any) -> Any:

@@ -423,5 +423,4 @@ def _whiten_jvp(
 
 
 def _zero_tangent(x: Array) -> Any:
-    inexact = jnp.issubdtype(x.dtype, jnp.inexact)
-    return jnp.zeros_like(x) if inexact else np.zeros(x.shape, jax.dtypes.float0)
+    return jax.custom_derivatives.zero_from_primal(x)

@@ -14,6 +14,7 @@ import jax.numpy as jnp
 import numpy as np
 from jax import Array, lax
 from jax.custom_batching import custom_vmap
+from jax.sharding import PartitionSpec
 
 
 def safe_divide(numerator: Any, denominator: Any, otherwise: float = 0.0) -> Array:
@@ -192,6 +193,31 @@ def any_in_batch(flag: Array) -> Array:
 def _any_in_batch_mapped(axis_size: int, in_batched: list[bool], flag: Array) -> tuple[Array, bool]:
     del axis_size, in_batched
     return any_in_batch(jnp.any(flag, axis=0)), False
+
+
+def on_shards_of(like: Array, tree: Any) -> Any:
+    """Return arrays of the kind of ``like``: of its explicit mesh, or varying in `jax.shard_map`.
+
+    There a loop must start, and branches must end, with arrays of one kind.
+    """
+    axes, mesh = _varying_axes(like), jax.typeof(like).sharding.mesh
+
+    def of_kind(x: Array) -> Array:
+        missing = axes - _varying_axes(x)
+        if missing:
+            return lax.pcast(jnp.asarray(x), tuple(missing), to="varying")
+        if jax.typeof(x).sharding.mesh != mesh:
+            return jax.sharding.reshard(x, PartitionSpec(*[None] * jnp.ndim(x)))
+        return x
+
+    return jax.tree.map(of_kind, tree) if axes or not mesh.empty else tree
+
+
+def _varying_axes(x: Array) -> frozenset[Any]:
+    """Return the axes of a mesh that an array varies over, inside `jax.shard_map`."""
+    kind = jax.typeof(x)
+    kind = getattr(kind, "manual_axis_type", kind)  # from jax 0.12 on
+    return getattr(kind, "varying", getattr(kind, "vma", frozenset()))
 
 
 def cosines(x: Array, speeds: range) -> Array:

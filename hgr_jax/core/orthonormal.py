@@ -40,6 +40,7 @@ from hgr_jax.core.numerics import (
     equal_weights,
     extremes,
     largest_power,
+    on_shards_of,
     reciprocal_power,
     safe_divide,
     safe_rsqrt,
@@ -300,6 +301,7 @@ def fit_features(features: Array, weights: Array | None) -> tuple[FeatureBasis, 
             return v - matmul(c, basis), combination - matmul(transform, c)
 
         combination = (jnp.arange(m) == j).astype(features.dtype)
+        combination = on_shards_of(columns, combination)
         v, combination = lax.fori_loop(0, 2, project, (columns[j], combination))
         norm = jnp.sqrt(jnp.sum(w * v * v))
         alive = norm > tolerance * start
@@ -313,6 +315,7 @@ def fit_features(features: Array, weights: Array | None) -> tuple[FeatureBasis, 
 
     basis, transform = jnp.zeros((m, n), columns.dtype), jnp.zeros((m, m), columns.dtype)
     empty = (basis, transform, jnp.zeros(m, bool), jnp.array(True))
+    empty = on_shards_of(columns, empty)
     _, transform, in_span, well_conditioned = lax.fori_loop(0, m, orthogonalise, empty)
     return FeatureBasis(
         mean=mean, transform=unit[:, None] * transform, in_span=in_span
@@ -457,6 +460,7 @@ def orthonormal_polynomials(
         mean = matmul(points, weights[:, None])
         expected = jnp.concatenate([mean, expected[:, 1:]], axis=1)
     start = values, recurrence, expected
+    start = on_shards_of(points, start)
     values, recurrence, _ = lax.fori_loop(0, degree, add_polynomial, start)
     return PolynomialBasis(frame, recurrence), values
 
@@ -565,7 +569,7 @@ def _finish_long(
         return (state.passes <= 2 * top) & any_in_batch(~state.done)
 
     first = measure(sketched, corrected=False)
-    state = assess(jnp.ones((), jnp.int32), sketched, first)
+    state = on_shards_of(first, assess(jnp.ones((), jnp.int32), sketched, first))
     # A loop of no iterations costs XLA's CPU backend far more than a branch not taken.
     state = lax.cond(
         any_in_batch(~state.done),

@@ -28,7 +28,7 @@ import numpy as np
 from jax import Array, lax
 
 from hgr_jax.core.linalg import matmul
-from hgr_jax.core.numerics import safe_norm, safe_rsqrt
+from hgr_jax.core.numerics import on_shards_of, safe_norm, safe_rsqrt
 from hgr_jax.core.solvers import CanonicalPair, top_pair
 
 MAX_ITERATIONS = 40
@@ -116,11 +116,11 @@ def _constrained_least_squares(m: Array, start: Array | None) -> tuple[Array, Ar
         return (step.state.error > solver.tol) & (step.state.iter_num < MAX_ITERATIONS)
 
     def update(step: Any) -> Any:
-        return solver.update(step.params, step.state, None, explained)
+        return on_shards_of(m, solver.update(step.params, step.state, None, explained))
 
     # `solver.run` unrolls its first step, and so compiles it twice.
     step = _jaxopt().OptStep(first, solver.init_state(first, None, explained))
-    v, state = lax.while_loop(unfinished, update, step)
+    v, state = lax.while_loop(unfinished, update, on_shards_of(m, step))
     return v, state.iter_num.astype(jnp.int32)
 
 

@@ -21,7 +21,7 @@ import numpy as np
 from jax import Array, lax
 
 from hgr_jax._arrays import is_traced, on_host
-from hgr_jax.core.numerics import row_count, row_mask
+from hgr_jax.core.numerics import on_shards_of, row_count, row_mask
 
 MIN_LENGTH = 128
 """Largest number of rows for which all lengths share a program."""
@@ -166,7 +166,8 @@ def sum_over_rows(
     def add(total: Array, parts: tuple[Any, ...]) -> tuple[Array, None]:
         return total + block(*parts), None
 
-    total, _ = lax.scan(add, jnp.zeros(shape.shape, shape.dtype), (inside, *stacked))
+    start = on_shards_of(columns[0], jnp.zeros(shape.shape, shape.dtype))
+    total, _ = lax.scan(add, start, (inside, *stacked))
     return total
 
 

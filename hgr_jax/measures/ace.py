@@ -26,6 +26,7 @@ from hgr_jax.core.numerics import (
     equal_weights,
     extremes,
     fill_padding,
+    on_shards_of,
     row_count,
     row_mean,
     safe_divide,
@@ -359,7 +360,7 @@ def _iterate(
 
     g = jnp.stack([(2 * side_b.rank - 1) ** degree for degree in range(1, STARTS + 1)])
     none = jnp.zeros((STARTS, shape[0]), g.dtype)
-    f, g = lax.fori_loop(0, START_SWEEPS, together, (none, g))
+    f, g = lax.fori_loop(0, START_SWEEPS, together, on_shards_of(joint, (none, g)))
     values, vectors, largest, _ = right_singular(matmul(matmul(f, joint), g.T))
     start: tuple[Array, ...] = (
         none[0],
@@ -368,5 +369,6 @@ def _iterate(
         jnp.zeros((), jnp.int32),
         jnp.full((), jnp.inf, g.dtype),
     )
+    start = on_shards_of(joint, start)
     f, g, _, iterations, change = lax.while_loop(unfinished, sweep, start)
     return f, g, iterations, change

@@ -46,7 +46,7 @@ from hgr_jax.core.host.ranks import (
     maps_of_untied,
 )
 from hgr_jax.core.linalg import half_lower, matmul
-from hgr_jax.core.numerics import safe_divide
+from hgr_jax.core.numerics import on_shards_of, safe_divide
 from hgr_jax.core.ranks import (
     EXACT,
     LEAST_ROWS,
@@ -601,7 +601,8 @@ class _Basis(NamedTuple):
         def of_untied() -> _Basis:
             return cls(jnp.asarray(mean[:, 0]), jnp.asarray(maps), jnp.asarray(inside))
 
-        return lax.cond(side.order.ties <= FEW_TIES * len(u) ** 3, of_untied, of_sample)
+        few = side.order.ties <= FEW_TIES * len(u) ** 3
+        return lax.cond(few, lambda: on_shards_of(u, of_untied()), of_sample)
 
     @classmethod
     def _of_sample(cls, u: Array, shares: Array, rows: Array, inside: Any) -> _Basis:
@@ -620,7 +621,8 @@ class _Basis(NamedTuple):
                 both = jnp.concatenate([triangle, weighted(*block)])
                 return jnp.linalg.qr(both, mode="r"), None
 
-            triangle, _ = lax.scan(add, jnp.zeros((most + 1, most + 1), u.dtype), blocks)
+            start = on_shards_of(u, jnp.zeros((most + 1, most + 1), u.dtype))
+            triangle, _ = lax.scan(add, start, blocks)
         mean = triangle[0, 1:] * triangle[0, 0]
         functions = triangle[1:, 1:].T  # as coordinates in orthonormal functions
         variances = jnp.sum(functions * functions, axis=1)
@@ -641,7 +643,8 @@ class _Basis(NamedTuple):
             scale = jnp.where(usable, lax.rsqrt(jnp.where(usable, variance, 1)), 0)
             return units.at[j].set(rest * scale), maps.at[j].set(row * scale)
 
-        _, maps = lax.fori_loop(0, most, step, (jnp.zeros_like(functions), jnp.zeros_like(one)))
+        start = on_shards_of(u, (jnp.zeros_like(functions), jnp.zeros_like(one)))
+        _, maps = lax.fori_loop(0, most, step, start)
         return cls(mean, maps, (jnp.diagonal(maps) > 0) & inside)
 
     def __call__(self, u: Array) -> Array:

@@ -85,7 +85,7 @@ def fit_of(scan: Any, a: str, b: str) -> KBFit | HGRFit:
         )
     if scan._kernels.ranked:
         return _fit_of_ranks(scan, a, b)
-    first, second = scan._values_of_pair(a, b)
+    first, second = scan.values(a), scan.values(b)
     kernels = _kernels_of(scan, a, b)
     keep = ~(np.isnan(first) | np.isnan(second))
     weights = scan._weights
@@ -281,9 +281,8 @@ class HostPair:
     ) -> HostPair:
         """Take two columns of a `Scan`."""
         weights = None if scan._weights is None else np.asarray(scan._weights, np.float64)
-        return cls(
-            scan._values_of_pair(*names), weights, kernels, scan._conditioning, is_ranked=is_ranked
-        )
+        columns = scan.values(names[0]), scan.values(names[1])
+        return cls(columns, weights, kernels, scan._conditioning, is_ranked=is_ranked)
 
     @classmethod
     def of_ranks(cls, scan: Any, a: str, b: str) -> HostPair:

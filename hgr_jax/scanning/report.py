@@ -5,13 +5,14 @@ from __future__ import annotations
 import dataclasses
 import shlex
 from collections.abc import Mapping, Sequence
-from typing import Any, cast
+from typing import Any
 
 import numpy as np
 
 from hgr_jax._arrays import Floats, Integers, in_unit
 from hgr_jax._texts import as_date, counted, shortened
 from hgr_jax._threads import one_blas_thread
+from hgr_jax.core.host.linalg import clustered_order
 from hgr_jax.plotting import conditional_means
 from hgr_jax.scanning.facts import is_spread_out, marks_of
 from hgr_jax.scanning.findings import (
@@ -260,7 +261,8 @@ def heat_map_columns(scan: Any, by: str = "rank_excess") -> Integers:
     if len(columns) > MAX_MAPPED:
         paired, first_places = np.unique(scan.order(by), return_index=True)
         columns = np.sort(paired[np.argsort(first_places)[:MAX_MAPPED]])
-    return cast(Integers, scan._clustered(columns))
+    order = clustered_order(scan._square("correlation", columns))
+    return np.asarray(columns[order])
 
 
 @one_blas_thread()
@@ -392,7 +394,7 @@ def as_detail(
     if shown is None:
         return None
     pair = result[names]
-    values = result._values_of_pair(*names)
+    values = result.values(names[0]), result.values(names[1])
     categories = [result.category(name) for name in names]
     present = ~(np.isnan(values[0]) | np.isnan(values[1]))
     if shown.residuals is not None:

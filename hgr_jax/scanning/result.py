@@ -21,7 +21,6 @@ from hgr_jax._arrays import Floats, Integers
 from hgr_jax._checks import check_choice, check_count
 from hgr_jax._texts import counted, html_table, near_matches, pvalue_as_text, shortened
 from hgr_jax.core.fits import KBFit
-from hgr_jax.core.host.linalg import clustered_order
 from hgr_jax.inference.hgr_fits import HGRFit
 from hgr_jax.scanning.findings import (
     FALSE_DISCOVERY_RATE,
@@ -711,10 +710,6 @@ class Scan:
         place = list(columns.number_positions).index(position)
         return np.asarray(columns.numbers[:, place])
 
-    def _values_of_pair(self, a: Any, b: Any) -> tuple[Floats, Floats]:
-        """Return two columns ``(n,)``.  Raises as `fit` does."""
-        return self.values(a), self.values(b)
-
     def category(self, name: Any) -> Category | None:
         """Return codes and levels of a column that is a category, or None."""
         columns, position = self.data, self._position(name)
@@ -747,16 +742,6 @@ class Scan:
         if self._columns is None:
             raise ValueError("this scan was loaded from a file, which holds no data; scan again.")
         return self._columns
-
-    def clustered(self) -> Integers:
-        """Return positions of the columns that were used, similar ones side by side.
-
-        Average linkage on ``1 - correlation`` (SciPy).
-        """
-        return self._clustered(self._used)
-
-    def _clustered(self, columns: Integers) -> Integers:
-        return columns[clustered_order(self._square("correlation", columns))]
 
     def plot(self, *, ax: Axes | None = None, annotate: bool | None = None) -> Figure:
         """Draw a heat map of the columns that were used, clustered: HGR above the diagonal.

@@ -61,14 +61,6 @@ CONSTANT = 1e-13
 """Largest variance of functions of near unit variance that counts as rounding."""
 
 
-def in_blocks(h: int, k: int) -> NDArray[np.bool_]:
-    """Return which entries of M ``(h, k)`` are in a block."""
-    inside = np.zeros((h, k), bool)
-    for rows, columns in BLOCKS:
-        inside[:rows, :columns] = True
-    return inside
-
-
 def ranks(x: NDArray[np.floating]) -> NDArray[Any]:
     """Rank the values of every column of ``x (n, p)``, in [-1, 1], by mean ranks; NaN stays NaN."""
     columns = np.ascontiguousarray(x.T)
