@@ -1,20 +1,14 @@
-"""Files that appear only when they are complete, alone or together."""
+"""Files that appear only when they are complete."""
 
 from __future__ import annotations
 
 import contextlib
 import errno
 import os
-import re
 import secrets
 import stat
-import sys
 from collections.abc import Iterator
-from contextvars import ContextVar
 from pathlib import Path
-
-if sys.platform != "win32":
-    import fcntl
 
 FILE, FOLDER, PIPE, DEVICE = "file", "folder", "pipe", "device"
 """What `kind_of_place` tells apart, beside ``"socket"`` and ``"disk"``."""
@@ -30,9 +24,6 @@ _KINDS = {
     stat.S_IFSOCK: "socket",
     stat.S_IFBLK: "disk",
 }
-
-_waiting: ContextVar[list[tuple[Path | None, Path]] | None] = ContextVar("waiting", default=None)
-"""Temporary files of `written_together` and their places; None for a file to remove."""
 
 
 class WritingError(OSError):
@@ -83,97 +74,9 @@ def atomic_write(path: str | Path) -> Iterator[Path]:
         except FileExistsError:
             raise OSError(errno.ENOTDIR, os.strerror(errno.ENOTDIR)) from None
         partial = place.with_name(f".{secrets.token_hex(8)}{place.suffix}")
-        waiting = _waiting.get()
         try:
             yield partial
-            if waiting is not None:
-                waiting.append((partial, place))
-                return
             partial.replace(place)
-        except BaseException:
-            _forget(partial)
-            raise
-
-
-@contextlib.contextmanager
-def written_together() -> Iterator[None]:
-    """Let the files of `atomic_write` appear when the block ends: all, or none after an error."""
-    if _waiting.get() is not None:  # part of a larger block
-        yield
-        return
-    waiting: list[tuple[Path | None, Path]] = []
-    token, moved = _waiting.set(waiting), []
-    try:
-        yield
-        for partial, place in waiting:
-            with naming_file(place):
-                if partial is None:
-                    place.unlink(missing_ok=True)
-                else:
-                    partial.replace(place)
-                    moved.append(place)
-    except BaseException:
-        for place in moved:
-            place.unlink(missing_ok=True)
-        raise
-    finally:
-        _waiting.reset(token)
-        for partial, _ in waiting:
-            if partial is not None:
-                _forget(partial)
-
-
-@contextlib.contextmanager
-def locked(folder: Path) -> Iterator[bool]:
-    """Yield whether no other process has a folder; none gets it while the block runs.
-
-    On Windows, and where a file system has no locks, every process gets it.
-    """
-    if sys.platform == "win32":
-        yield True
-        return
-    place = os.open(folder, os.O_RDONLY)
-    try:
-        alone = True
-        try:
-            fcntl.flock(place, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except BlockingIOError:
-            alone = False
-        except OSError:  # a file system without locks
-            pass
-        yield alone
-    finally:
-        os.close(place)  # which unlocks it
-
-
-def remove_file(path: Path) -> None:
-    """Remove a file, if it is there; within `written_together`, when the others appear."""
-    waiting = _waiting.get()
-    if waiting is None:
-        path.unlink(missing_ok=True)
-    else:
-        waiting.append((None, path))
-
-
-def is_partial(path: Path) -> bool:
-    """Return whether a file has the name of a temporary file of `atomic_write`."""
-    return re.fullmatch(r"\.[0-9a-f]{16}(\.\w+)?", path.name) is not None
-
-
-@contextlib.contextmanager
-def made_folder(folder: Path) -> Iterator[None]:
-    """Make a folder, and remove it when the block ends if it is new and nothing is in it."""
-    is_new = not folder.exists()
-    with naming_file(folder):
-        folder.mkdir(parents=True, exist_ok=True)
-    try:
-        yield
-    finally:
-        if is_new:
+        finally:
             with contextlib.suppress(OSError):
-                folder.rmdir()
-
-
-def _forget(partial: Path) -> None:
-    with contextlib.suppress(OSError):
-        partial.unlink(missing_ok=True)
+                partial.unlink(missing_ok=True)

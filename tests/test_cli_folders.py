@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from pathlib import Path
 
 import pandas as pd
@@ -11,7 +10,6 @@ from cli_scan_support import Command, refusal
 from sources_support import mixed, parts_of
 
 from hgr_jax import Scan
-from hgr_jax._files import locked
 
 
 @pytest.fixture
@@ -59,25 +57,3 @@ def test_faults(parts: Path, command: Command) -> None:
     (parts / "p2.parquet").unlink()
     pd.DataFrame({"x": [1.0]}).to_json(parts / "t.json")  # is none of the files that are read
     assert command("scan", "parts", "--h", "1", "--k", "1").status == 0
-
-
-def test_one_run_at_a_time_writes_to_a_folder(parts: Path, command: Command) -> None:
-    Path("out").mkdir()
-    with locked(Path("out")):
-        said = refusal(command, "scan", "parts", "--out", "out")
-    assert "another run writes to out: wait for its end, or write to another folder by" in said
-    assert not [*Path("out").iterdir()]
-    command("scan", "parts", "--out", "out", "--h", "1", "--k", "1")
-    assert "of an earlier run" in refusal(command, "scan", "parts", "--out", "out")
-
-
-def test_what_a_killed_run_left_is_removed(parts: Path, command: Command) -> None:
-    Path("out").mkdir()
-    partial, own = Path("out/.0123456789abcdef.html"), Path("out/.notes.html")
-    for path in (partial, own):
-        path.write_text("half")
-    said = command("scan", "parts", "--out", "out", "--h", "1", "--k", "1", "--json")
-    assert not partial.exists()
-    assert own.exists()
-    listed = {Path(path).name for path in json.loads(said.out)["files"]}
-    assert listed == {"report.html", "pairs.csv", "pairs.parquet", "scan.npz"}

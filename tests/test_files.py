@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from hgr_jax._files import WritingError, atomic_write, remove_file, written_together
+from hgr_jax._files import WritingError, atomic_write
 
 FULL = Path("/dev/full")
 """A device that is always full, on Linux."""
@@ -92,47 +92,3 @@ def test_a_pipe_is_written_to(tmp_path: Path) -> None:
     assert os.read(reading, 10) == b"rows"
     os.close(reading)
     assert pipe.is_fifo()
-
-
-def write(path: Path, text: str = "new") -> None:
-    with atomic_write(path) as partial:
-        partial.write_text(text)
-
-
-def test_files_appear_together(tmp_path: Path) -> None:
-    for name in ("b", "c"):
-        (tmp_path / name).write_text("old")
-    with written_together():
-        write(tmp_path / "a")
-        with written_together():  # a part of the larger block
-            write(tmp_path / "b")
-        remove_file(tmp_path / "c")
-        remove_file(tmp_path / "d")
-        assert not (tmp_path / "a").exists()
-        assert (tmp_path / "b").read_text() == (tmp_path / "c").read_text() == "old"
-    assert {path.name: path.read_text() for path in tmp_path.iterdir()} == {
-        "a": "new",
-        "b": "new",
-    }
-    remove_file(tmp_path / "a")
-    assert [path.name for path in tmp_path.iterdir()] == ["b"]
-
-
-@pytest.mark.parametrize("last", ["error", "folder"])
-def test_after_an_error_no_file_appears(tmp_path: Path, last: str) -> None:
-    """Neither after one of the block, nor after one of the last file to be put in place."""
-    (tmp_path / "c").write_text("old")
-
-    def fail() -> None:
-        with written_together():
-            write(tmp_path / "a")
-            remove_file(tmp_path / "d")
-            write(tmp_path / "b")
-            if last == "folder":
-                (tmp_path / "b").mkdir()
-            else:
-                raise ValueError
-
-    with pytest.raises((ValueError, WritingError)):
-        fail()
-    assert {path.name for path in tmp_path.iterdir() if path.is_file()} == {"c"}

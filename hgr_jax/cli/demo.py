@@ -9,7 +9,6 @@ from typing import Any
 import jax
 import numpy as np
 
-from hgr_jax._files import written_together
 from hgr_jax._optional import require
 from hgr_jax.cli.options import ScanOptions
 from hgr_jax.cli.outputs import save_picture, show_step, warnings_as_notes
@@ -28,10 +27,9 @@ VALIDATION_SHARE = 0.2
 
 def report_demo(settings: ScanOptions, folder: Path) -> None:
     """Scan the wine table, and train on the diabetes table."""
-    with written_together():
-        with jax.enable_x64(True):
-            _report_scan(settings, folder)
-        _report_training(folder)
+    with jax.enable_x64(True):
+        _report_scan(settings, folder)
+    _report_training(folder)
 
 
 def wine() -> Any:

@@ -110,7 +110,8 @@ def _run(options: argparse.Namespace) -> int:
         if options.command == "demo":
             demo.report_demo(chosen, options.out)
         elif options.command == "scan":
-            scan.report_file(options.file, chosen, options.out, reading)
+            title = options.file.name if str(options.file) != "-" else "standard input"
+            scan.report_scan(options.file, title, chosen, options.out, reading)
         else:
             columns = (options.column_a, options.column_b)
             pair.report_pair(options.file, columns, chosen, options.out, reading)

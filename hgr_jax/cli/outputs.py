@@ -16,15 +16,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from hgr_jax._arrays import size_fault
-from hgr_jax._files import (
-    FILE,
-    FOLDER,
-    is_partial,
-    kind_of_place,
-    locked,
-    made_folder,
-    naming_file,
-)
+from hgr_jax._files import FILE, FOLDER, kind_of_place, naming_file
 from hgr_jax._texts import first_names, grouped, shortened
 from hgr_jax.plotting import save_figure
 from hgr_jax.tables.columns import Frame
@@ -75,25 +67,6 @@ def check_replaceable(path: Path, *, force: bool) -> None:
             f"{printable(str(path))} is of an earlier run: write to another folder by --out, or"
             " over it by --force"
         )
-
-
-@contextlib.contextmanager
-def alone_in(folder: Path) -> Iterator[None]:
-    """Keep other runs from a folder, and remove what a killed run left there half written.
-
-    Raises:
-      TableError: if another run writes to the folder.
-    """
-    with made_folder(folder), locked(folder) as alone:
-        if not alone:
-            raise TableError(
-                f"another run writes to {printable(str(folder))}: wait for its end, or write to"
-                " another folder by --out"
-            )
-        for path in folder.iterdir():
-            if is_partial(path):
-                path.unlink(missing_ok=True)
-        yield
 
 
 def check_not_read(out: Path, read: Path) -> None:

@@ -10,13 +10,12 @@ from typing import Any
 
 import jax
 
-from hgr_jax._files import atomic_write, remove_file, written_together
+from hgr_jax._files import atomic_write
 from hgr_jax._texts import counted, pvalue_as_text, shortened
 from hgr_jax.cli.options import ScanOptions
 from hgr_jax.cli.outputs import (
     MAX_NAME_WIDTH,
     SCAN_FILES,
-    alone_in,
     escape_formula,
     print_messages,
     save_picture,
@@ -64,20 +63,13 @@ def _request_of(options: ScanOptions) -> Request:
     )
 
 
-def report_file(path: Path, settings: ScanOptions, folder: Path, reading: Reading) -> None:
-    """Scan a file, print a ranked table, and write all pairs to a folder."""
-    if reading.columns:
-        needed = (*reading.columns, *settings.given, *settings.row_columns)
-        reading = dataclasses.replace(reading, columns=needed)
-    title = path.name if str(path) != "-" else "standard input"
-    with alone_in(folder):
-        report_scan(path, title, settings, folder, reading)
-
-
 def report_scan(
     table: Any, title: str, settings: ScanOptions, folder: Path, reading: Reading | None = None
 ) -> Scan:
-    """Scan a file or a table in memory, and report as `report_file` does."""
+    """Scan a file or a table in memory, print a ranked table, and write all pairs to a folder."""
+    if reading is not None and reading.columns:
+        needed = (*reading.columns, *settings.given, *settings.row_columns)
+        reading = dataclasses.replace(reading, columns=needed)
     try:
         request = _request_of(settings)
         if isinstance(table, Path):
@@ -99,16 +91,15 @@ def report_scan(
         findings = result.findings(settings.top or FINDINGS, min_rows=settings.min_rows)
     # Write before printing: a reader such as `head` may close stdout early.
     page, picture, drawn = folder / "report.html", folder / "heat_map.png", ""
-    with written_together():
-        with show_step("writing pairs.csv, pairs.parquet and scan.npz"):
-            _write_pairs(result, settings.pair_order, folder)
-            result.save(folder / "scan.npz")
-        with show_step("writing report.html"):
-            write_html(as_report(result, title, findings, by=settings.pair_order), page)
-        if len(result) and not settings.json:
-            drawn = save_picture(result.plot, picture)
-        else:
-            remove_file(picture)  # of an earlier scan
+    with show_step("writing pairs.csv, pairs.parquet and scan.npz"):
+        _write_pairs(result, settings.pair_order, folder)
+        result.save(folder / "scan.npz")
+    with show_step("writing report.html"):
+        write_html(as_report(result, title, findings, by=settings.pair_order), page)
+    if len(result) and not settings.json:
+        drawn = save_picture(result.plot, picture)
+    else:
+        picture.unlink(missing_ok=True)  # of an earlier scan
     if settings.json:
         print(json.dumps(_as_json(result, title, findings, folder), indent=1, allow_nan=False))
         return result
