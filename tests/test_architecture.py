@@ -45,8 +45,8 @@ BUDGETS = {
     "measures": 3_389,
     "inference": 4_364,
     "tables": 5_687,
-    "scanning": 7_994,
-    "cli": 1_389,
+    "scanning": 8_001,
+    "cli": 1_352,
     "fairness": 3_770,
     "datasets": 196,
 }

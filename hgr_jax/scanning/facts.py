@@ -335,8 +335,8 @@ def _largest_parts(
 def marks_of(values: Floats) -> dict[float, int]:
     """Return values at the ends of a column that may stand for a missing one, and their counts.
 
-    Each is far from all values between them, and is repeated or a usual one; or it is one of two
-    or three codes, as 97, 98 and 99, or 88 and 99.
+    Each is far from all values between them, and is repeated or a usual one; or it is one of up to
+    three codes, as 97, 98 and 99, or 88 and 99.
     """
     present = values[~np.isnan(values)]
     distinct, counts = np.unique(present, return_counts=True)
@@ -374,12 +374,14 @@ def _are_marks(distinct: Floats, counts: Integers, marks: slice, inside: slice, 
         far = gap > (MIN_GAP_OF_MARK if usual else MIN_GAP) * (last - first)
         enough = max(MIN_MARK_ROWS, 0.002 * rows)
         repeated = (usual and abs(value) > 9) or counts[marks][0] >= enough
-        return bool(far and repeated and (usual or len(distinct) > MIN_DISTINCT + 2))
-    coded = (ends[0] > values[-1] and set(f"{ends[-1]:g}") == {"9"}) or (ends[-1] < 0 <= values[0])
+        many = len(distinct) > MIN_DISTINCT + 2
+        return bool(far and repeated and (usual or many or _is_code(value)))
+    nines = ends[0] > values[-1] and set(f"{ends[-1]:g}") == {"9"}
+    coded = all(map(_is_code, ends))
     alike = (np.diff(ends) == 1).all() or all(len(set(f"{abs(x):g}")) == 1 for x in ends)
-    if not coded or not alike:
+    if not (nines or coded or ends[-1] < 0 <= values[0]) or not alike:
         return False
-    far = gap > MIN_GAP_OF_MARK * (last - first)
+    far = gap > (MIN_GAP if coded and not nines else MIN_GAP_OF_MARK) * (last - first)
     scale = len(values) <= 7 and (np.diff(values) == 1).all() and gap > 1
     rare = scale and counts[marks].max() <= MAX_SHARE_OF_RARE * of_values.min()
     return bool((far or rare) and counts[marks].sum() >= MIN_MARK_ROWS)
@@ -387,7 +389,12 @@ def _are_marks(distinct: Floats, counts: Integers, marks: slice, inside: slice, 
 
 def is_usual_mark(value: float) -> bool:
     """Return whether a value often stands for a missing one, and seldom for itself."""
-    return value < 0 or (value >= 99 and set(f"{value:.0f}") == {"9"})
+    return value < 0 or _is_code(value)
+
+
+def _is_code(value: float) -> bool:
+    """Return whether a value is one that questionnaires have for no answer: 77, 88, 96, 998."""
+    return re.fullmatch(r"([78])\1+|9+[6-9]", f"{value:g}") is not None
 
 
 def _may_be_missing(value: float, least: float) -> bool:
