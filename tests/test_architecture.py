@@ -45,7 +45,7 @@ BUDGETS = {
     "measures": 3_389,
     "inference": 4_364,
     "tables": 5_687,
-    "scanning": 8_001,
+    "scanning": 8_027,
     "cli": 1_352,
     "fairness": 3_770,
     "datasets": 196,

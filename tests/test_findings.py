@@ -300,6 +300,19 @@ def test_columns_that_number_the_rows_make_no_finding() -> None:
     assert scan({"no": amounts, "size": size}).findings().remarks == ()
 
 
+def test_indicators_of_a_column_that_is_not_there_make_no_finding() -> None:
+    rng = np.random.default_rng(31)
+    kind = rng.integers(0, 4, 300)
+    table: dict[str, Any] = {f"is_{i}": kind == i for i in range(4)}
+    table |= {"x": kind + rng.normal(size=300), "apart": rng.random(300) < 0.1 * kind}
+    found = scan(table).findings(10)
+    listed = [{of.a, of.b} for of in found.strongest]
+    assert {"x", "is_0"} in listed
+    assert {"apart", "is_0"} in listed
+    assert not any({f"is_{i}", f"is_{j}"} in listed for i in range(4) for j in range(i))
+    assert "one of is_0, is_1, is_2, is_3 is 1 in each row" in "\n".join(found.lines())
+
+
 def test_indicators_make_no_finding() -> None:
     rng = np.random.default_rng(11)
     level = rng.integers(0, 5, 400)

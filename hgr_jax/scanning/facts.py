@@ -159,6 +159,24 @@ class TableFacts:
         return found
 
     @functools.cached_property
+    def choices(self) -> dict[str, list[str]]:
+        """Sets of neighbouring columns of which one is 1 in each row, the others 0, by column."""
+        binary = [
+            name for name, x in self.numbers.items() if _is_binary(x[:1000]) and _is_binary(x)
+        ]
+        found: dict[str, list[str]] = {}
+        for start, first in enumerate(binary):
+            total = np.zeros(self.columns.rows)
+            names = [] if first in found else binary[start : start + MOST_VALUES_INDICATED]
+            for size, name in enumerate(names, 1):
+                total += self.numbers[name]
+                if total.min() == 1 == total.max() and size > 2:
+                    found |= dict.fromkeys(names[:size], names[:size])
+                if total.min() == 1 or total.max() > 1:
+                    break
+        return found
+
+    @functools.cached_property
     def marks(self) -> dict[str, dict[float, int]]:
         """Values that may stand for a missing one, and their numbers of rows, by column."""
         found = {}
@@ -385,6 +403,10 @@ def _are_marks(distinct: Floats, counts: Integers, marks: slice, inside: slice, 
     scale = len(values) <= 7 and (np.diff(values) == 1).all() and gap > 1
     rare = scale and counts[marks].max() <= MAX_SHARE_OF_RARE * of_values.min()
     return bool((far or rare) and counts[marks].sum() >= MIN_MARK_ROWS)
+
+
+def _is_binary(values: Floats) -> bool:
+    return bool(((values == 0) | (values == 1)).all())
 
 
 def is_usual_mark(value: float) -> bool:

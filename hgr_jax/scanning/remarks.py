@@ -24,7 +24,7 @@ from typing import Any
 import numpy as np
 
 from hgr_jax._arrays import Floats, Integers
-from hgr_jax._texts import as_date, counted, pvalue_as_text
+from hgr_jax._texts import as_date, counted, first_names, pvalue_as_text
 from hgr_jax.core.describe import Means, describe, number_in_words
 from hgr_jax.core.host.ranks import ranks
 from hgr_jax.inference.dependent_rows import RowDesign, order_tests, shift_test
@@ -339,6 +339,10 @@ class RemarkFinder:
             if name in facts.numbering:
                 yield Remark("construction", f"{name} {facts.numbering[name]}", True)
                 return
+        choice = facts.choices.get(names[0], [])
+        if names[1] in choice:
+            yield Remark("construction", f"one of {first_names(choice, 20)} is 1 in each row", True)
+            return
         for (a, x), (b, y) in (
             ((names[0], columns[0]), (names[1], columns[1])),
             ((names[1], columns[1]), (names[0], columns[0])),
