@@ -310,7 +310,23 @@ def test_indicators_of_a_column_that_is_not_there_make_no_finding() -> None:
     assert {"x", "is_0"} in listed
     assert {"apart", "is_0"} in listed
     assert not any({f"is_{i}", f"is_{j}"} in listed for i in range(4) for j in range(i))
-    assert "one of is_0, is_1, is_2, is_3 is 1 in each row" in "\n".join(found.lines())
+    assert "is_0, is_1, is_2, is_3 have the same sum in each row" in "\n".join(found.lines())
+
+
+def test_shares_of_a_whole_are_said_to_be_shares() -> None:
+    rng = np.random.default_rng(32)
+    table = dict(zip("abc", (100 * rng.dirichlet(np.ones(3), 400)).round(1).T, strict=True))
+    table["y"] = (table["a"] - 40) ** 2 + rng.normal(size=400)
+    found = scan(table).findings(10).strongest
+    remarks = {frozenset((of.a, of.b)): of.remark for of in found}
+    assert remarks[frozenset("bc")] == "a, b, c have the same sum in each row"
+    assert remarks[frozenset("ay")] == ""
+    # Columns that hardly vary, beside those that do, are no shares.
+    near = {
+        name: 1000 + values for name, values in zip("pqr", rng.normal(size=(3, 400)), strict=True)
+    }
+    near["s"] = near["p"] + near["q"]
+    assert not any("sum" in of.remark for of in scan(near).findings().strongest)
 
 
 def test_indicators_make_no_finding() -> None:

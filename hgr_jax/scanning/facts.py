@@ -63,6 +63,9 @@ MIN_PANEL_SHARE = 0.5
 MOST_VALUES_INDICATED = 100
 """Largest number of values of a column that others may be indicators of."""
 
+MAX_SHARES, MAX_SPREAD_OF_SUM = 30, 0.05
+"""Largest number of shares of a whole, and standard deviation of their sum, in units of theirs."""
+
 MIN_RUN = 8
 """Smallest mean length of the runs of a column by which a table is sorted."""
 
@@ -159,21 +162,21 @@ class TableFacts:
         return found
 
     @functools.cached_property
-    def choices(self) -> dict[str, list[str]]:
-        """Sets of neighbouring columns of which one is 1 in each row, the others 0, by column."""
-        binary = [
-            name for name, x in self.numbers.items() if _is_binary(x[:1000]) and _is_binary(x)
-        ]
+    def shares(self) -> dict[str, list[str]]:
+        """Sets of neighbouring columns whose sum is the same in each row, by column."""
+        names = [name for name, x in self.numbers.items() if x[:200].min() >= 0]
+        if not names:
+            return {}
+        some = np.stack([self.numbers[name][:200] for name in names], axis=1)
         found: dict[str, list[str]] = {}
-        for start, first in enumerate(binary):
-            total = np.zeros(self.columns.rows)
-            names = [] if first in found else binary[start : start + MOST_VALUES_INDICATED]
-            for size, name in enumerate(names, 1):
-                total += self.numbers[name]
-                if total.min() == 1 == total.max() and size > 2:
-                    found |= dict.fromkeys(names[:size], names[:size])
-                if total.min() == 1 or total.max() > 1:
-                    break
+        for start, first in enumerate(names):
+            parts = some[:, start : start + MAX_SHARES]
+            ends = np.flatnonzero(_sums_are_constant(parts))[:1] + 1
+            if len(ends) == 0 or first in found:
+                continue
+            chosen = names[start : start + int(ends[0])]
+            if _sums_are_constant(np.stack([self.numbers[each] for each in chosen], axis=1))[-1]:
+                found |= dict.fromkeys(chosen, chosen)
         return found
 
     @functools.cached_property
@@ -405,8 +408,14 @@ def _are_marks(distinct: Floats, counts: Integers, marks: slice, inside: slice, 
     return bool((far or rare) and counts[marks].sum() >= MIN_MARK_ROWS)
 
 
-def _is_binary(values: Floats) -> bool:
-    return bool(((values == 0) | (values == 1)).all())
+def _sums_are_constant(parts: Floats) -> NDArray[np.bool_]:
+    """Return whether the first 1, 2, ... columns sum to one number but for rounding, ``(m,)``.
+
+    Sums of at least three columns only: of two, one is a copy of the other.
+    """
+    spread = np.minimum.accumulate(np.std(parts, axis=0))
+    constant = np.std(np.cumsum(parts, axis=1), axis=0) < MAX_SPREAD_OF_SUM * spread
+    return constant & (np.arange(parts.shape[1]) > 1)
 
 
 def is_usual_mark(value: float) -> bool:

@@ -339,9 +339,11 @@ class RemarkFinder:
             if name in facts.numbering:
                 yield Remark("construction", f"{name} {facts.numbering[name]}", True)
                 return
-        choice = facts.choices.get(names[0], [])
-        if names[1] in choice:
-            yield Remark("construction", f"one of {first_names(choice, 20)} is 1 in each row", True)
+        shares = facts.shares.get(names[0], [])
+        if names[1] in shares:
+            text = f"{first_names(shares, 20)} have the same sum in each row"
+            indicators = all(len(np.unique(x)) == 2 for x in columns)
+            yield Remark("construction", text, indicators)
             return
         for (a, x), (b, y) in (
             ((names[0], columns[0]), (names[1], columns[1])),
