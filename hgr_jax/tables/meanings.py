@@ -388,7 +388,7 @@ class _Column:
             return Meaning(TEXT_KIND, skip=IDENTIFIERS if known.type == "id" else "")
         if known.type is None:
             meaning = self._numbers_as_texts() if known.typed and self.present else None
-            meaning = meaning or self._codes()
+            meaning = meaning or self._codes(known)
             if meaning is not None:
                 return meaning
         candidates = self._candidates(known)
@@ -483,22 +483,22 @@ class _Column:
             )
             if len(odd) > 1:
                 notes.append(f"these are {_with_rows(odd)}")
-        if kind.point and not known.type and (order := self._unmarked_order()):
-            words = "year, month and day" if order == "digits" else DATE_ORDERS[order][2:-1]
-            option = "date" if order == "digits" else order
-            notes.append(f"they may be dates of {words} (--types {known.name}={option})")
+        if kind.point and not known.type:
+            notes += self._note_of_dates(known)
         return "; ".join(notes)
 
-    def _unmarked_order(self) -> str | None:
-        """Return the order in which all texts are dates without marks, None if they are none."""
+    def _note_of_dates(self, known: Hints) -> list[str]:
+        """Say in which order all texts are dates without marks; nothing if they are none."""
         if self.few or len(self.digits) < SEVERAL:
-            return None
+            return []
         for order in UNMARKED_ORDERS:
             if all(date_texts.read_date(t.text, f"unmarked {order}") for t in self.digits):
-                return order
-        return None
+                words = "year, month and day" if order == "digits" else DATE_ORDERS[order][2:-1]
+                option = "date" if order == "digits" else order
+                return [f"they may be dates of {words} (--types {known.name}={option})"]
+        return []
 
-    def _codes(self) -> Meaning | None:
+    def _codes(self, known: Hints) -> Meaning | None:
         """Return the meaning of codes with leading zeros, and of integers with too many digits."""
         if not self.digits:
             return None
@@ -507,7 +507,7 @@ class _Column:
         coded = [t for t in self.digits if t.text[0] == "0" and len(t.text) > 1]
         if coded and all_whole and len(lengths) == 1 and min(lengths) >= MIN_CODE_DIGITS:
             note = f"codes with leading zeros, such as {min(coded).text[:30]!r}, are text"
-            return Meaning(TEXT_KIND, note=note)
+            return Meaning(TEXT_KIND, note="; ".join([note, *self._note_of_dates(known)]))
         if all_whole and min(lengths) >= MIN_ID_DIGITS:
             example = min(self.digits).text[:40]
             skip = f"identifiers of {max(lengths)} digits, such as {example}"
