@@ -225,26 +225,17 @@ def long_moments(
     "name", ["normal .6", "steps", "Poisson sums", "table 3 x 4", "binary outcome", "fast waves"]
 )
 @pytest.mark.parametrize("rows", [40, ROWS])
-def test_it_is_the_reference(name: str, rows: int) -> None:
-    a, b = LAWS[name].sample(np.random.default_rng(rows), rows)
-    with jax.enable_x64(True):
-        assert hgr_jax.hgr(a, b) == pytest.approx(reference(a, b), abs=1e-9)
-    assert hgr_jax.hgr(a, b) == pytest.approx(reference(a, b), abs=2e-5)
-
-
-@pytest.mark.parametrize("name", ["normal .6", "table 3 x 4", "fast waves"])
-@pytest.mark.parametrize("rows", [60, ROWS])
-def test_with_weights_it_is_the_reference(name: str, rows: int) -> None:
+@pytest.mark.parametrize("weighted", [False, True])
+def test_it_is_the_reference(name: str, rows: int, weighted: bool) -> None:
     rng = np.random.default_rng(rows)
     a, b = LAWS[name].sample(rng, rows)
-    w = rng.exponential(size=rows)
+    options = {"weights": rng.exponential(size=rows)} if weighted else {}
+    expected = reference(a, b, **options)
     with jax.enable_x64(True):
-        value = hgr_jax.hgr(a, b, weights=w)
-        assert value == pytest.approx(reference(a, b, weights=w), abs=1e-9)
-    value = hgr_jax.hgr(a, b, weights=w)
-    assert value == pytest.approx(reference(a, b, weights=w), abs=2e-5)
-    scanned = hgr_jax.scan({"a": a, "b": b}, weights=w).correlation[0, 1]
-    assert value == pytest.approx(scanned, abs=1e-3)
+        assert hgr_jax.hgr(a, b, **options) == pytest.approx(expected, abs=1e-9)
+    assert hgr_jax.hgr(a, b, **options) == pytest.approx(expected, abs=2e-5)
+    scanned = hgr_jax.scan({"a": a, "b": b}, test=None, **options).correlation[0, 1]
+    assert scanned == pytest.approx(expected, abs=1e-3)
 
 
 def test_equal_weights_are_none() -> None:
@@ -259,7 +250,7 @@ def test_equal_weights_are_none() -> None:
         np.testing.assert_allclose(same.f(a), fit.f(a), atol=1e-6)
 
 
-@pytest.mark.parametrize("rows", [60, 28_000])
+@pytest.mark.parametrize("rows", [60, pytest.param(28_000, marks=pytest.mark.slow)])
 def test_a_row_of_weight_0_counts_as_dropped(rows: int) -> None:
     rng = np.random.default_rng(rows)
     a, b = parabola(rows)
@@ -284,36 +275,6 @@ def test_a_row_of_weight_0_counts_as_dropped(rows: int) -> None:
             _, alone = slopes(a[keep], b[keep], weights=w[keep])
             for gradient, of_kept in zip(gradients, alone, strict=True):
                 np.testing.assert_allclose(gradient[keep], of_kept, rtol=0.02, atol=1e-5)
-
-
-@pytest.mark.parametrize("name", ["parabola", "wave"])
-def test_the_gradient_of_weights_is_that_of_finite_differences(name: str) -> None:
-    a, b = parabola(120) if name == "parabola" else wave()
-    w = np.random.default_rng(1).uniform(0.2, 1, size=len(a))
-    w[3] = 0
-    with jax.enable_x64(True):
-        value = jax.jit(lambda w: hgr_jax.hgr(a, b, weights=w))
-        gradient = jax.grad(value)(w)
-        assert np.sum(gradient * w) == pytest.approx(0, abs=1e-12)  # only ratios matter
-        for row in (0, 3, 40, 119):
-            moved, back = (1e-7 * (np.arange(len(a)) == row) * side for side in (1, w[row] > 0))
-            difference = (value(w + moved) - value(w - back)) / (moved + back).sum()
-            assert gradient[row] == pytest.approx(float(difference), rel=1e-3, abs=1e-7)
-
-
-def test_weights_under_transformations_of_jax() -> None:
-    rng = np.random.default_rng(0)
-    x, y = rng.standard_normal((2, 3, 100)).astype(np.float32)
-    w = rng.exponential(size=(3, 100)).astype(np.float32) * (rng.random((3, 100)) < 0.7)
-    y += x**2
-
-    def value(a: jax.Array, b: jax.Array, w: jax.Array) -> jax.Array:
-        return hgr_jax.hgr(a, b, weights=w)
-
-    alone = np.array([value(*each) for each in zip(x, y, w, strict=True)])
-    np.testing.assert_allclose(jax.jit(jax.vmap(value))(x, y, w), alone, atol=2e-5)
-    with pytest.raises(TypeError, match="hgr_fit is for the host"):
-        jax.jit(lambda a: hgr_jax.hgr_fit(a, y[0]).correlation)(x[0])
 
 
 @jax.jit
@@ -429,6 +390,7 @@ def test_degenerate_categories() -> None:
 
 KIND, LETTER, NUMBER = cells()
 FAR = pd.Series(NUMBER, index=np.arange(1, 401))
+FIT = hgr_jax.hgr_fit(*parabola(60))
 
 
 @pytest.mark.parametrize(
@@ -443,6 +405,11 @@ FAR = pd.Series(NUMBER, index=np.arange(1, 401))
         (lambda: hgr_jax.hgr(pd.Series(KIND), FAR), ValueError, "different indexes"),
         (lambda: hgr_jax.hgr(FAR, FAR, weights=FAR[::-1]), ValueError, "different indexes"),
         (lambda: hgr_jax.hgr(NUMBER, NUMBER, weights=[1.0]), ValueError, "weights must have shape"),
+        (lambda: jax.jit(hgr_jax.hgr_fit)(NUMBER, NUMBER), TypeError, "hgr_fit is for the host"),
+        *(
+            (lambda level=level: FIT.interval(level), error, "level must be")
+            for level, error in ((0, ValueError), (1.0, ValueError), ("95%", TypeError))
+        ),
     ],
 )
 def test_refusals_of_categories_and_weights(
@@ -503,10 +470,17 @@ def wave(rows: int = ROWS) -> tuple[np.ndarray, np.ndarray]:
     return a, np.cos(40 * np.pi * a) + 0.3 * rng.standard_normal(rows)
 
 
-@pytest.mark.parametrize("data", [parabola(120), wave()], ids=["parabola", "wave"])
-@pytest.mark.parametrize("weighted", [False, True])
+@pytest.mark.parametrize(
+    ("data", "weighted"),
+    [
+        (parabola(120), True),
+        (wave(), True),
+        pytest.param(parabola(120), False, marks=pytest.mark.slow),
+        pytest.param(wave(), False, marks=pytest.mark.slow),
+    ],
+)
 def test_the_gradient_is_that_of_finite_differences(data: Any, weighted: bool) -> None:
-    """Of moved rows, whose shares follow the empirical distribution of the rows as they were."""
+    """Of weights, and of moved rows, whose shares follow the empirical distribution as it was."""
     a, b = data
     rows, step = len(a), 1e-7
     w = np.random.default_rng(1).uniform(0.5, 2, rows) if weighted else np.ones(rows)
@@ -515,13 +489,18 @@ def test_the_gradient_is_that_of_finite_differences(data: Any, weighted: bool) -
     middle = np.cumsum(ordered) - ordered / 2
     ends = (np.maximum(place - 1, 0), np.minimum(place + 1, rows - 1))
     slopes = (middle[ends[1]] - middle[ends[0]]) / (order[ends[1]] - order[ends[0]])
-    options = {"weights": w} if weighted else {}
     with jax.enable_x64(True):
 
-        def of_a(a: jax.Array) -> jax.Array:
-            return hgr_jax.hgr(a, b, **options)
+        def of_a(a: jax.Array, w: jax.Array) -> jax.Array:
+            return hgr_jax.hgr(a, b, **({"weights": w} if weighted else {}))
 
-        found, gradient = map(np.asarray, jax.jit(jax.value_and_grad(of_a))(a))
+        program = jax.jit(jax.value_and_grad(of_a, (0, 1)))
+        found, (gradient, of_weights) = program(a, w)
+        assert np.sum(of_weights * w) == pytest.approx(0, abs=1e-12)  # only ratios matter
+        for row in (0, 3, 40, 119) if weighted else ():
+            moved = step * (np.arange(rows) == row)
+            difference = float(program(a, w + moved)[0] - program(a, w - moved)[0]) / (2 * step)
+            assert of_weights[row] == pytest.approx(difference, rel=1e-3, abs=1e-7)
         value, shares = jax.jit(lambda u: value_of_shares(u, a, b, w)), middle[place]
         assert value(shares) == pytest.approx(float(found), abs=1e-12)
         for row in range(0, rows, rows // 24):
@@ -553,17 +532,6 @@ def test_whole_numbers_as_weights_are_asked_about() -> None:
             estimate(a, b, weights=w > 1, given=given)
 
 
-def test_few_ties_are_as_on_the_host() -> None:
-    rng = np.random.default_rng(0)
-    a = rng.standard_normal(9_000).astype(np.float32)
-    a[:40] = a[40:80]  # pairs of equal values
-    for noise in (0.3, 3.0):
-        b = (a**2 + noise * rng.standard_normal(9_000)).astype(np.float32)
-        assert float(jax.jit(hgr_jax.hgr)(a, b)) == pytest.approx(
-            float(hgr_jax.hgr(a, b)), abs=3e-5
-        )
-
-
 def value_of_shares(u: jax.Array, a: np.ndarray, b: np.ndarray, weights: np.ndarray) -> jax.Array:
     """The estimate where the shares of a are given, and not ranked."""
     shares = jnp.asarray(weights / weights.sum())
@@ -574,6 +542,7 @@ def value_of_shares(u: jax.Array, a: np.ndarray, b: np.ndarray, weights: np.ndar
     return hgr_module._estimate_traced(moved, sides[1], shares, rows, with_long=True)
 
 
+@pytest.mark.slow
 def test_second_derivatives_are_finite() -> None:
     a, b = parabola(60)
     second = jax.jit(jax.hessian(lambda t: hgr_jax.hgr(a + t * a**2, b)))(0.1)
@@ -608,6 +577,7 @@ def test_a_fit_has_the_functions_of_the_value() -> None:
     np.testing.assert_allclose([f.std(), g.std()], 1, atol=1e-5)
     assert fit.raw == pytest.approx(np.corrcoef(f, g)[0, 1], abs=1e-5)
     assert fit.raw > fit.correlation
+    assert len(repr(fit)) < 500  # without its sample
     assert fit.score(*parabola(5000, seed=1)) == pytest.approx(float(fit.correlation), abs=0.05)
     influence = f * g - float(fit.raw) * (f**2 + g**2) / 2
     assert float(fit.standard_error) == pytest.approx(influence.std() / np.sqrt(ROWS), rel=1e-3)
@@ -615,10 +585,6 @@ def test_a_fit_has_the_functions_of_the_value() -> None:
     between = (np.sort(a)[10] + np.sort(a)[11]) / 2
     assert np.sort(f)[0] <= fit.f(np.array([between]))[0] <= np.sort(f)[-1]
     np.testing.assert_allclose(fit.f(np.array([-1e9, np.nan])), [fit.f(a[[a.argmin()]])[0], np.nan])
-
-
-def test_a_fit_is_shown_without_its_sample() -> None:
-    assert len(repr(hgr_jax.hgr_fit(*parabola()))) < 500
 
 
 def samples(name: str, rows: int, count: int) -> tuple[np.ndarray, np.ndarray]:
@@ -703,22 +669,10 @@ def test_intervals_of_degenerate_data() -> None:
             assert 0 <= low <= high == 1
 
 
+@pytest.mark.parametrize("rows", [60, 400, pytest.param(3000, marks=pytest.mark.slow)])
 @pytest.mark.parametrize(
-    ("level", "error"), [(0, ValueError), (1.0, ValueError), (-0.1, ValueError), ("95%", TypeError)]
+    "kind", ["waiting", "zeros", "minute", "ratings", "counts", "flags", "few ties"]
 )
-def test_levels_are_checked(level: object, error: type[Exception]) -> None:
-    with pytest.raises(error, match="level must be"):
-        hgr_jax.hgr_fit(*parabola()).interval(level)  # type: ignore[arg-type]
-
-
-def test_a_scan_takes_it_by_name() -> None:
-    a, b = parabola()
-    found = hgr_jax.scan({"a": a, "b": b, "c": a[::-1]}, measure="hgr", test=None)
-    assert found["a", "b"].correlation == pytest.approx(float(hgr_jax.hgr(a, b)), abs=1e-3)
-
-
-@pytest.mark.parametrize("rows", [60, 400, 3000])
-@pytest.mark.parametrize("kind", ["waiting", "zeros", "minute", "ratings", "counts", "flags"])
 def test_ties_have_one_value_traced_or_not(kind: str, rows: int) -> None:
     """In float32 as well: many functions of few, uneven levels depend on one another."""
     rng = np.random.default_rng(rows)
@@ -733,6 +687,7 @@ def test_ties_have_one_value_traced_or_not(kind: str, rows: int) -> None:
         "ratings": (np.round(2 * z), np.round(2 * z + rng.standard_normal(rows))),
         "counts": (rng.poisson(np.exp(z)), rng.poisson(np.exp(z))),
         "flags": (z > 0, wait),
+        "few ties": (np.where(np.arange(rows) < rows // 8, np.roll(z, rows // 8), z), z**2),
     }[kind]
     a, b = np.asarray(a, np.float64), np.asarray(b, np.float64)
     with jax.enable_x64(True):
@@ -757,7 +712,7 @@ def test_an_exact_function_is_1() -> None:
 )
 def test_oscillations_are_found_and_not_exaggerated(name: str, rows: int) -> None:
     law = OSCILLATIONS[name]
-    for seed in range(3):
+    for seed in range(2):
         a, b = law.sample(np.random.default_rng(seed), rows)
         fit = hgr_jax.hgr_fit(a, b)
         f, g = law.optimal(a, b)
