@@ -116,7 +116,7 @@ def test_folders_that_cannot_be_written_to(
     assert not list(Path("locked").iterdir())
 
 
-@pytest.mark.parametrize("name", ["pairs.csv", "scan.npz", "heat_map.png"])
+@pytest.mark.parametrize("name", ["pairs.csv", "heat_map.png"])
 def test_a_scan_that_fails_leaves_nothing(
     folder: Path, command: Command, monkeypatch: pytest.MonkeyPatch, name: str
 ) -> None:
@@ -172,7 +172,6 @@ def test_streams_that_are_full_or_closed(folder: Path) -> None:
         ),
         (audit, ">/dev/full 2>/dev/full", 2, ""),
         (audit, ">&- 2>&-", 0, ""),
-        ("scan none.csv", ">&- 2>&-", 2, ""),
     ):
         line = f"{shlex.join(COMMAND)} {arguments} {streams}"
         done = subprocess.run(

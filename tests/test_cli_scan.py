@@ -16,10 +16,6 @@ from html_support import Open, full_names, texts
 import hgr_jax
 from hgr_jax import Scan
 from hgr_jax.cli.outputs import WRITTEN
-from hgr_jax.core.kernels import Indicators
-from hgr_jax.scanning.fits import HostTransformation
-from hgr_jax.scanning.report import _curve
-from hgr_jax.tables.levels import Category
 
 SCRIPT = "<script>alert(1)</script>"
 
@@ -233,15 +229,6 @@ def test_no_column_of_a_csv_file_stops_it(folder: Path, command: Command) -> Non
     pairs = pd.read_csv("hgr-jax-scan/pairs.csv")
     assert set(pairs.a) | set(pairs.b) == {"column 1", "y", "day", "y (2)"}
     assert pairs.n_obs[0] == 19  # without the missing day
-
-
-def test_the_curve_of_a_category() -> None:
-    codes = np.arange(30, dtype=np.int32)
-    names = tuple(f"level {i}" for i in range(30))
-    transform = HostTransformation(Indicators(30), np.zeros(0), None, 2.0 * codes)
-    curve = _curve(transform, codes[1:].astype(float), Category(codes, names))
-    assert tuple(curve.x) == names[1:]
-    assert list(curve.y) == [2.0 * i for i in range(1, 30)]
 
 
 def test_nothing_to_scan(folder: Path, command: Command) -> None:

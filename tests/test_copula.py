@@ -206,15 +206,6 @@ def test_coefficients_of_few_values_in_small_units_are_finite() -> None:
     assert fit.f.formula().startswith("-1 + 2e+25 x")
 
 
-def test_coefficients_are_compiled_once(compilations: Any) -> None:
-    a = np.random.default_rng(0).standard_normal(50).astype(np.float32)
-    assert np.isfinite(hgr_jax.kb_fit(a, a**2).alpha).all()
-    again = hgr_jax.kb_fit(-a, a**2)
-    with compilations() as programs:
-        assert np.isfinite(again.alpha).all()
-    assert not programs
-
-
 class TestLeverage:
     def test_one_row_that_makes_the_value(self, rng: np.random.Generator) -> None:
         a, b = rng.standard_normal((2, 500)).astype(np.float32)

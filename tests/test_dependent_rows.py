@@ -113,7 +113,7 @@ def test_a_tail_is_no_smaller_than_the_shifts_with_few_values() -> None:
 def test_size_and_power_of_shifts() -> None:
     rng = np.random.default_rng(5)
     rows, count = 500, 45
-    for phi in (0.9, 0.5):
+    for phi in (0.9,):
         design = RowDesign.of(rows, True)
         sides = [
             [design.transformed(functions(x)) for x in autoregressions(rng, rows, phi, count).T]
@@ -126,7 +126,7 @@ def test_size_and_power_of_shifts() -> None:
     plain = [independence_test(*autoregressions(rng, rows, 0.9, 2).T).pvalue for _ in range(20)]
     assert np.mean(np.array(plain) <= 0.05) > 0.6
     # A relation that is not monotone, three rows later.
-    a, noise = (autoregressions(rng, rows, 0.9, 30).T for _ in range(2))
+    a, noise = (autoregressions(rng, rows, 0.9, 15).T for _ in range(2))
     b = np.roll(a, 3, axis=1) ** 2 / 6 + noise
     found = [
         independence_test(*pair, order=True, lags=range(-5, 6)) for pair in zip(a, b, strict=True)
@@ -454,12 +454,10 @@ def to_parquet(table: pd.DataFrame, path: Path) -> Path:
     "convert",
     [
         lambda table, path: pl.from_pandas(table),
-        lambda table, path: {name: table[name].to_numpy() for name in table},
         lambda table, path: table.astype({"day": str}),
-        to_csv,
         to_parquet,
     ],
-    ids=["polars", "mapping", "texts", "csv", "parquet"],
+    ids=["polars", "texts", "parquet"],
 )
 def test_tables_of_all_kinds(convert: Callable[..., Any], tmp_path: Path) -> None:
     table = table_of(np.random.default_rng(17))[["a", "b", "c", "day", "person"]]
@@ -532,6 +530,7 @@ def test_hints_name_the_options() -> None:
     assert "groups=" in told
 
 
+@pytest.mark.slow
 def test_what_the_guide_says_of_drifts_and_trends() -> None:
     """Nearly all walks with a drift are rejected, and a fifth of trends, without a warning."""
     rng, drifts, trends = np.random.default_rng(3), 0, 0

@@ -178,7 +178,7 @@ def test_series(rows: int, kind: str) -> None:
     rng = np.random.default_rng(rows)
     table = {
         f"s{i}": walk(rng, rows) if kind == "walk" else autoregression(rng, rows, 0.9)
-        for i in range(20 if rows == 500 else 6)
+        for i in range(10 if rows == 500 else 6)
     }
     found = scan(table).findings(10)
     every = (*found, *found.explained)

@@ -549,7 +549,7 @@ def test_second_derivatives_are_finite() -> None:
     assert np.isfinite(second)
 
 
-@pytest.mark.parametrize("rows", [5, 16, 100])
+@pytest.mark.parametrize("rows", [5, 100])
 def test_degenerate_data_have_values_and_finite_gradients(rows: int) -> None:
     x = np.linspace(0, 1, rows).astype(np.float32)
     columns = {

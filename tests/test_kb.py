@@ -43,7 +43,7 @@ class TestWeights:
         np.testing.assert_allclose(hgr_jax.kb(a, b, 4, 3, weights=weights), expected, atol=1e-6)
         assert abs(expected - reference.kb(a, b, 4, 3)) > 1e-3
 
-    @pytest.mark.parametrize("rows", [60, 20_000])
+    @pytest.mark.parametrize("rows", [60, pytest.param(20_000, marks=pytest.mark.slow)])
     def test_zero_weight_equals_dropping_the_row(self, rows: int, rng: np.random.Generator) -> None:
         a, b = (x.astype(np.float32) for x in awkward_pair("normal", rows))
         keep = rng.uniform(size=rows) < 0.6

@@ -52,6 +52,7 @@ NEEDS_FIVE_ROWS = {"hgr"}
 COMPARED_ELSEWHERE = {
     "ace",
     "distance_correlation",
+    "hgr",
     "hsic",
     "kb",
     "kernel_cca",
@@ -151,7 +152,9 @@ def test_what_is_not_finite_gives_nan(name: str, bad: float, pair: tuple[Any, An
         assert np.isnan(value_and_gradients(name, *broken)[0])
 
 
-@every_short_measure
+@pytest.mark.parametrize(
+    "name", [pytest.param(n, marks=[pytest.mark.slow] * (n in {*LONG, "hgr"})) for n in MEASURES]
+)
 def test_one_and_two_rows(name: str) -> None:
     """Also where all is made of pairs of rows, of which there is none."""
     measure, one = MEASURES[name], np.ones(1, np.float32)

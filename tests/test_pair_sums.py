@@ -73,8 +73,6 @@ class TestDistanceCorrelation:
         np.testing.assert_allclose(value * abs(value), expected, atol=1e-12)
         value = dcor(a[:, :1], b[:, 1])
         np.testing.assert_allclose(value, np.sqrt(dense_dcor(a[:, 0], b[:, 1])), atol=1e-12)
-        a, b = sample("ties", 2000)
-        np.testing.assert_allclose(dcor(a, b), np.sqrt(dense_dcor(a, b)), atol=1e-12)
 
     def test_iris(self) -> None:
         """By the R package energy, dCor of setosa and versicolor is 0.3060479.
@@ -139,7 +137,7 @@ class TestHSIC:
         """Of ties the median distance is 0, and the bandwidth 1 in the units of the data."""
         a, b = sample("dependent", 40)
         ties = (a > 0.5).astype(float) * 3, np.round(b)
-        few = [(sample("dependent", n), (None, None)) for n in (2, 3, 5, 41)]
+        few = [(sample("dependent", n), (None, None)) for n in (2, 3, 5)]
         for (x, y), widths in (
             *few,
             ((a, b), (0.7, 0.7)),
@@ -180,7 +178,7 @@ def test_float32_against_float64(form: str) -> None:
         compiler_options={"xla_backend_optimization_level": 2},
     )
     distances = form.startswith("dcor")
-    rows = 3000 if "sorted" in form else 1500 if distances else 1000
+    rows = 800 if distances else 500
     for kind in ("dependent", "independent", "sorted", "ties")[: 4 if distances else 1]:
         a, b = (x.astype(np.float32) for x in sample(kind, rows))
         a = a + np.float32(1e4 if distances and kind == "dependent" else 3)
@@ -221,7 +219,7 @@ def test_derivatives(form: str, n: int, rng: np.random.Generator) -> None:
 
 @every_form
 def test_degenerate_data(form: str) -> None:
-    n = 1500 if "sorted" in form else 24
+    n = 24
     function = jax.jit(jax.value_and_grad(FORMS[form], (0, 1)))
     b = sample("dependent", n)[1].astype(np.float32)
     binary = (b > 3).astype(np.float32)
@@ -279,13 +277,6 @@ def test_properties(values: np.ndarray, few: np.ndarray, mixed: bool) -> None:
     assert -1 <= hsic(a, b, unbiased=True) <= 1
 
 
-@pytest.mark.parametrize("dtype", [np.float32, np.float64])
-@pytest.mark.usefixtures("x64")
-def test_rounding_is_not_taken_for_variation(dtype: type) -> None:
-    """Rows at equal distances have U-centred distances of 0 up to rounding."""
-    assert dcor(jnp.eye(7, dtype=dtype), jnp.arange(7, dtype=dtype), unbiased=True) == 0
-
-
 FEW_VALUES: dict[str, Callable[[np.random.Generator, int], np.ndarray]] = {
     "rare": lambda rng, n: rng.random(n) < 0.01,
     "levels": lambda rng, n: rng.integers(0, 5, n),
@@ -309,7 +300,7 @@ def test_float32_is_float64_on_the_host(unbiased: bool) -> None:
 
 def test_float32_is_float64_traced() -> None:
     slope = jax.jit(jax.value_and_grad(dcor))
-    for kind in ("rare", "levels", "rounded"):
+    for kind in ("rare", "rounded"):
         rng = np.random.default_rng(2301)
         a, b = (FEW_VALUES[kind](rng, 2_000).astype(np.float32) for _ in range(2))
         found = slope(a, b)
@@ -321,8 +312,10 @@ def test_float32_is_float64_traced() -> None:
 
 
 def test_one_row_that_differs_has_no_unbiased_correlation() -> None:
-    """Its U-centred distances are 0 up to rounding."""
+    """Nor have rows at equal distances: their U-centred distances are 0 up to rounding."""
     with jax.enable_x64(True):
+        for dtype in (np.float32, np.float64):
+            assert dcor(jnp.eye(7, dtype=dtype), jnp.arange(7, dtype=dtype), unbiased=True) == 0
         a, b = (np.arange(500) == row for row in (7, 9))
         for measure in (FORMS["dcor unbiased"], jax.jit(FORMS["dcor unbiased"])):
             assert measure(a, b) == 0
@@ -339,14 +332,15 @@ def test_independent_variables_have_values_of_an_order(
     assert np.log(many / few) / np.log(4) == pytest.approx(order, abs=0.3)
 
 
-@pytest.mark.usefixtures("x64")
+@pytest.fixture(scope="class")
+def forgotten() -> Iterator[None]:
+    yield
+    jax.clear_caches()
+
+
+@pytest.mark.usefixtures("x64", "forgotten")
 class TestOtherConstants:
     """Last, as they make JAX forget its programs."""
-
-    @pytest.fixture(autouse=True)
-    def programs(self) -> Iterator[None]:
-        yield
-        jax.clear_caches()
 
     def test_median_of_many_rows(
         self, rng: np.random.Generator, monkeypatch: pytest.MonkeyPatch
@@ -371,17 +365,13 @@ class TestOtherConstants:
     def test_blocks_equal_the_whole(
         self, rng: np.random.Generator, monkeypatch: pytest.MonkeyPatch
     ) -> None:
-        """Values, gradients and second derivatives; the last block is not full."""
+        """Values and gradients; the last block is not full."""
         a, b = jnp.asarray(rng.standard_normal(23)), jnp.asarray(rng.standard_normal((23, 2)))
         # Both forms of entries, with and without the diagonal.
         forms = [FORMS[name] for name in ("dcor unbiased", "hsic")]
 
         def derivatives(a: jax.Array) -> Any:
-            def slopes(a: jax.Array) -> Any:
-                results = [jax.value_and_grad(form, (0, 1))(a, b) for form in forms]
-                return sum(jnp.sum(jnp.cos(slope[0])) for _, slope in results), results
-
-            return jax.grad(slopes, has_aux=True)(a)
+            return [jax.value_and_grad(form, (0, 1))(a, b) for form in forms]
 
         whole = jax.jit(derivatives)(a)
         monkeypatch.setattr(pairs, "BLOCK_ENTRIES", 23 * 3 * 4)

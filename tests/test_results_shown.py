@@ -84,12 +84,6 @@ class TestScan:
         with pytest.raises(error, match=message):
             found[names]
 
-    def test_pairs_that_were_not_asked_for(self) -> None:
-        found = scan(table(), h=1, k=1, target="drag", test=None)
-        assert found["speed", "drag"].correlation >= 0
-        with pytest.raises(KeyError, match="'speed' and 'species' was not measured"):
-            found["speed", "species"]
-
     @pytest.mark.parametrize("which", ["correlation", "pvalue", "n_obs", "pvalue_source"])
     def test_matrices_with_names(self, found: Scan, which: str) -> None:
         frame = found.to_matrix(which)
@@ -215,13 +209,3 @@ class TestFit:
 def test_modules_by_attribute(name: str) -> None:
     assert getattr(hgr_jax, name).__name__ == f"hgr_jax.{name}"
     assert name in dir(hgr_jax)
-
-
-def test_rows_of_series_are_matched_by_position() -> None:
-    a = pd.Series(np.linspace(-1, 1, 40))
-    b = a**2
-    value = hgr_jax.kb(a, b, 2, 2)
-    assert isinstance(value, jax.Array)
-    assert float(value) == pytest.approx(1, abs=1e-4)
-    with pytest.raises(ValueError, match="same number of rows"):
-        hgr_jax.kb(a, b[:9])

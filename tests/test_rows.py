@@ -24,8 +24,7 @@ def test_at_most_a_quarter_is_padding(rows: int) -> None:
 
 
 @pytest.mark.usefixtures("x64")
-@pytest.mark.parametrize("rows", [7, 20_011, 20_480])
-@pytest.mark.parametrize("weighted", [False, True])
+@pytest.mark.parametrize(("rows", "weighted"), [(7, False), (20_011, True)])
 def test_values_are_those_of_exact_shapes(
     rows: int, weighted: bool, rng: np.random.Generator
 ) -> None:

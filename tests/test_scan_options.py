@@ -83,44 +83,6 @@ def test_progress_is_shown_on_demand(capsys: pytest.CaptureFixture[str]) -> None
     assert capsys.readouterr().err == ""
 
 
-@pytest.mark.parametrize(
-    "names",
-    [
-        pd.MultiIndex.from_product([["roof", "cellar"], ["warm", "damp"]]),
-        pd.Index([2019, 2020, 2021, 2022]),
-        pd.date_range("2020-01-01", periods=4),
-        [("r", 1), ("r", 2), ("r", 3), ("r", 4)],
-    ],
-    ids=["MultiIndex", "integers", "dates", "tuples"],
-)
-def test_columns_have_names_of_any_kind(names: Any, rng: np.random.Generator) -> None:
-    x = rng.normal(size=(90, 4))
-    x[:, 1] = x[:, 0] ** 2
-    x[:, 3] = rng.integers(0, 3, 90)
-    table = pd.DataFrame(x)
-    table.columns = names
-    one, two, other, few = table.columns
-    found = hgr_jax.scan(table, h=2, k=2, test=None)
-    assert found[one, two].correlation == pytest.approx(1, abs=1e-5)
-    assert found.fit(one, two).correlation == pytest.approx(1, abs=1e-5)
-    assert (one, two) in found
-    np.testing.assert_allclose(found.values(one), x[:, 0], rtol=1e-6)
-    assert 0 < found.influence(one, two).share < 1
-    assert len(hgr_jax.scan(table, target=one, test=None)) == 3
-    assert len(hgr_jax.scan(table, target=[one], among=[two], test=None)) == 1
-    assert len(hgr_jax.scan(table, given=other, test=None)) == 3
-    assert str(two) in hgr_jax.scan(table, given=one, test=None).skipped  # a function of it
-    weights = hgr_jax.scan(table, weights=table[few].to_numpy(), test=None)
-    by_name = hgr_jax.scan(table, weights=few, test=None)
-    assert str(few) not in by_name.names
-    assert by_name[one, two].correlation == weights[one, two].correlation
-    assert hgr_jax.scan(table, categories=[few], test=None).category(few) is not None
-    with pytest.raises(KeyError, match=r"no column .* was scanned; there are"):
-        found["none of them", one]
-    with pytest.raises(ValueError, match="target 'none' is not a column; there are"):
-        hgr_jax.scan(table, target="none")
-
-
 def test_pairs_of_one_group_with_another(rng: np.random.Generator) -> None:
     table = pd.DataFrame(rng.normal(size=(100, 5)), columns=[*"abcde"])
     whole = scan(table, h=2, k=2, test=None)

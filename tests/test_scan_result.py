@@ -170,13 +170,6 @@ def test_the_fit_follows_the_order_of_the_pair() -> None:
             assert degrees == found.degrees[i, j].tolist()
 
 
-def test_corrected_for_bias(found: Scan) -> None:
-    for pair in found.top():
-        freedom = pair.degrees_a + pair.degrees_b - 1
-        less = 1 - (1 - pair.correlation**2) * (pair.n_obs - 1) / (pair.n_obs - 1 - freedom)
-        assert pair.corrected == pytest.approx(np.sqrt(max(less, 0)), abs=1e-5)
-
-
 def test_files(found: Scan, tmp_path: Path) -> None:
     path = tmp_path / "new" / "scan.npz"
     found.save(path)
@@ -203,24 +196,6 @@ def test_files(found: Scan, tmp_path: Path) -> None:
     assert len(Scan.load(str(path))) == 6
 
 
-def test_files_that_hold_no_scan(found: Scan, tmp_path: Path) -> None:
-    with pytest.raises(FileNotFoundError):
-        Scan.load(tmp_path / "none.npz")
-    path = tmp_path / "scan.npz"
-    found.save(path)
-    whole = path.read_bytes()
-    arrays = tmp_path / "other.npz"
-    np.savez(arrays, a=np.zeros(3))
-    array = tmp_path / "array.npy"
-    np.save(array, np.zeros(3))
-    for content in (b"", b"names,values\n", whole[: len(whole) // 2], arrays.read_bytes()):
-        path.write_bytes(content)
-        with pytest.raises(ValueError, match="is not a saved scan, or is damaged"):
-            Scan.load(path)
-    with pytest.raises(ValueError, match="is not a saved scan, or is damaged"):
-        Scan.load(array)
-
-
 def test_names_of_any_text(tmp_path: Path) -> None:
     names = ["a,b\n", "Größe €", "", "$x_1^{", "<b>&"]
     found = scan(dict(zip(names, raw().T, strict=True)), h=3, k=2)
@@ -239,12 +214,6 @@ def test_similar_columns_are_put_together() -> None:
     order = scan(x, h=3, k=2, test=None).clustered().tolist()
     assert sorted(order) == [0, 1, 2, 3]
     assert abs(order.index(2) - order.index(3)) == 1
-
-
-def test_a_picture_of_two_columns(tmp_path: Path) -> None:
-    found = scan(raw()[:, [0, 4, 1]], h=3, k=2, test=None)
-    assert found.clustered().tolist() == [0, 2]
-    found.plot().savefig(tmp_path / "scan.png")
 
 
 def test_results_without_a_pair(tmp_path: Path) -> None:

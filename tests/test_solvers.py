@@ -86,11 +86,11 @@ def matrix_of_moments(rng: np.random.Generator) -> np.ndarray:
 def test_the_papers_way_and_the_closed_form_agree(
     dtype: type, tolerance: float, rng: np.random.Generator, request: pytest.FixtureRequest
 ) -> None:
-    """By 20 kinds of matrices, in values, and in derivatives along a direction."""
+    """By 8 kinds of matrices, in values, and in derivatives along a direction."""
     if dtype is np.float64:
         request.getfixturevalue("x64")
     arrived = 0
-    for _ in range(20):
+    for _ in range(8):
         m = matrix_of_moments(rng)
         direction = jnp.asarray(rng.standard_normal(m.shape) / m.size, dtype)
         (value, moved), (expected, expected_moved) = (
@@ -103,4 +103,4 @@ def test_the_papers_way_and_the_closed_form_agree(
         np.testing.assert_allclose(value, np.linalg.svd(m, compute_uv=False)[0], atol=tolerance)
         np.testing.assert_allclose(moved, expected_moved, atol=tolerance)
         arrived += int(double_kernel(jnp.asarray(m, dtype)).iterations) < MAX_ITERATIONS
-    assert arrived >= 5
+    assert arrived >= 2
