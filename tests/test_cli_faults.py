@@ -6,8 +6,6 @@ import shlex
 import string
 from pathlib import Path
 
-import pyarrow as pa
-import pyarrow.parquet
 import pytest
 from cli_scan_support import Command, refusal
 
@@ -102,23 +100,3 @@ def test_what_cannot_be_done_is_one_line(
         Path(made).mkdir()
     assert message in refusal(command, *shlex.split(line))
     assert sorted(path.name for path in folder.rglob("*")) == sorted(["made", "made.pq", name])
-
-
-def test_parquet_files_without_rows_or_with_part_of_them(folder: Path, command: Command) -> None:
-    def written(name: str, *values: list[float]) -> bytes:
-        columns = [pa.array(v, pa.float64()) for v in values]
-        pa.parquet.write_table(pa.table(columns, ["x"] * len(values)), name)
-        return Path(name).read_bytes()
-
-    written("t.parquet", [])
-    assert "t.parquet holds no records" in refusal(command, "scan", "t.parquet")
-    whole = written("t.parquet", [1, 2, 3])
-    for damaged in (whole[: len(whole) // 2], whole[:4] + b"\xff" * 40 + whole[44:]):
-        Path("t.parquet").write_bytes(damaged)
-        assert "cannot be read as Parquet: " in refusal(command, "scan", "t.parquet")
-    # Two columns of one name are two, and the name of a folder is none.
-    Path("year=2020").mkdir()
-    written("year=2020/t.parquet", [1, 2, 3], [3, 1, 2])
-    said = command("pair", "year=2020/t.parquet", "x", "x (2)", "--h", "1", "--k", "1")
-    assert "x and x (2): 3 rows" in said.out
-    assert "no column 'year'" in refusal(command, "pair", "year=2020/t.parquet", "x", "year")

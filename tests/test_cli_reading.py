@@ -71,19 +71,6 @@ def test_the_commands_read_what_scan_reads(folder: Path, table: pd.DataFrame, ru
     assert "note: priors: the first of 2 columns of this name" in done
 
 
-def test_a_pair_with_a_category(folder: Path, table: pd.DataFrame, run: Run) -> None:
-    table["age"] += 20 * (table["sex"] == "Male")
-    table.to_parquet("t.parquet")
-    done = run("pair", "t.parquet", "sex", "age", "--h", "3", "--k", "1")
-    lines = done.splitlines()
-    expected = abs(np.corrcoef(table["sex"] == "Male", table["age"])[0, 1])
-    assert float(lines[2].removeprefix("HGR-KB(3, 1)")) == pytest.approx(expected, abs=6e-5)
-    after = lines[lines.index("f of sex:") + 1 :]
-    heights = {line.split()[1]: float(line.split()[0]) for line in after[:2]}
-    assert heights["Male"] == pytest.approx(-heights["Female"], abs=2e-3)
-    assert Path("hgr-jax-pair/pair.png").read_bytes().startswith(b"\x89PNG")
-
-
 def test_options_of_reading(folder: Path, table: pd.DataFrame, run: Run) -> None:
     rows = [f"{i},{i % 7};{i * i % 5}" for i in range(ROWS)]
     Path("t.csv").write_text("\n".join([*rows, "-999;1", "none given;2", ""]))

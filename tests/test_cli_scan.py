@@ -11,7 +11,6 @@ import numpy as np
 import pandas as pd
 import pytest
 from cli_scan_support import Command, refusal, run
-from html_support import Open, full_names, texts
 
 import hgr_jax
 from hgr_jax import Scan
@@ -115,38 +114,6 @@ def test_what_is_written(ran: tuple[str, Path]) -> None:
     with jax.enable_x64(True):
         exact = float(hgr_jax.kb(speed, drag, 2, 2))
     assert kept["speed", "drag"].correlation == pytest.approx(exact)
-
-
-def test_the_page_in_a_browser(show: Open, ran: tuple[str, Path]) -> None:
-    page = show(ran[1] / "report.html")
-    pairs = pd.read_csv(ran[1] / "pairs.csv")
-    sure = str((pairs.adjusted_pvalue <= 0.05).sum())
-    assert page.locator("h1").text_content() == "t.csv"
-    assert page.locator("#summary dd").all_text_contents() == [
-        *("300", "5", "10", sure, "2 and 2"),
-        "if rows are exchangeable",
-    ]
-    assert page.locator("#count").text_content() == "10 of 10 pairs"
-    assert list(zip(full_names(page, 0), full_names(page, 1), strict=True)) == list(
-        zip(pairs.a, pairs.b, strict=True)
-    )
-    assert texts(page, 2) == [f"{value:.3f}" for value in pairs.correlation]
-    assert page.locator("#map").is_visible()
-    assert page.locator("#skipped-heading").text_content() == "Columns left out, and notes"
-    notes = ["planet", "kind", "t.csv", MONEY]
-    assert page.locator("#skipped dt").all_text_contents() == notes
-    assert page.locator("#skipped dd").all_text_contents() == [
-        "left out: every value that is present is 3",
-        "note: read as missing: 'NA' (10); in a category (--types) they are levels",
-        "note: read as missing: 'NA' (16 in 2 columns)",
-        "note: 1 infinite value counted as missing",
-    ]
-    assert page.evaluate("document.querySelectorAll('script').length") == 2  # its own
-
-    order = page.locator("#headers th[aria-sort]")
-    assert order.text_content().strip() == "excess"
-    assert order.get_attribute("aria-sort") == "descending"
-    assert "the non-monotone part" in order.get_attribute("title")
 
 
 def test_options_on_a_parquet_file(folder: Path, command: Command) -> None:

@@ -90,15 +90,6 @@ def test_lags_are_the_largest_of_each_shift() -> None:
     assert alone.pvalue == pytest.approx(found.pvalue / 9)
 
 
-@pytest.mark.parametrize("kind", [set, iter, dict.fromkeys])
-def test_lags_of_any_kind(kind: Callable[[Any], Any], rng: np.random.Generator) -> None:
-    a = rng.normal(size=120)
-    b = np.roll(a, 2) ** 2 + rng.normal(size=120) / 9
-    found = independence_test(a, b, order=True, lags=kind([0, 1, 2]))
-    assert found == independence_test(a, b, order=True, lags=[0, 1, 2])
-    assert found.lag == 2
-
-
 def test_a_tail_is_no_smaller_than_the_shifts_with_few_values() -> None:
     rng = np.random.default_rng(4)
     x = rng.normal(size=200)
@@ -320,17 +311,6 @@ def test_refusals(options: dict[str, Any], what: str) -> None:
         independence_test(x, y, **options)
 
 
-def test_labels_align() -> None:
-    x, y = (pd.Series(z) for z in np.random.default_rng(13).normal(size=(2, 60)))
-    days = pd.Series(pd.date_range("2024-01-01", periods=60))
-    assert independence_test(x, y, order=days) == independence_test(x, y, order=True)
-    for name in ("order", "groups"):
-        with pytest.raises(ValueError, match=f"a and {name} have different indexes"):
-            independence_test(x, y, **{name: days[::-1]})
-        with pytest.raises(ValueError, match=f"table and {name} have different indexes"):
-            scan(pd.DataFrame({"x": x, "y": y}), **{name: days[::-1]})
-
-
 def table_of(rng: np.random.Generator, rows: int = 240) -> pd.DataFrame:
     x = autoregressions(rng, rows, 0.6, 4)
     x[:, 1] = x[:, 0] ** 2 + x[:, 1] / 2
@@ -517,17 +497,6 @@ def test_the_command_line(tmp_path: Path, capsys: pytest.CaptureFixture[str]) ->
         assert capsys.readouterr().err.count("\n") == 1
     assert main(["pair", str(path), "a", "day", "--order", "day", *pair]) == 2
     assert "expected columns that differ" in capsys.readouterr().err
-
-
-def test_hints_name_the_options() -> None:
-    rng = np.random.default_rng(21)
-    walks = np.cumsum(rng.normal(size=(300, 2)), axis=0)
-    told = " ".join(scan({"a": walks[:, 0], "b": walks[:, 1]}).findings().remarks)
-    assert "order= (--order) tests all pairs as series" in told
-    x = rng.normal(size=(100, 3))
-    x[:, 1] += x[:, 0]
-    told = " ".join(scan(np.repeat(x, 2, axis=0)).findings().remarks)
-    assert "groups=" in told
 
 
 @pytest.mark.slow

@@ -52,14 +52,6 @@ def test_fit(solver: str, order: int, data: tuple[jax.Array, ...]) -> None:
     check_derivatives(everything, data, order)
 
 
-def test_both_solvers_have_the_same_derivatives(data: tuple[jax.Array, ...]) -> None:
-    def alpha(a: jax.Array, solver: str) -> jax.Array:
-        return hgr_jax.kb_fit(a, data[1], 3, 3, solver=solver).alpha
-
-    first, second = (jax.jacobian(functools.partial(alpha, solver=s))(data[0]) for s in SOLVERS)
-    np.testing.assert_allclose(first, second, atol=1e-9)
-
-
 @every_order
 def test_sk(order: int, data: tuple[jax.Array, ...]) -> None:
     def fitted(a: jax.Array, b: jax.Array, w: jax.Array) -> tuple[jax.Array, ...]:

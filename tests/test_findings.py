@@ -143,16 +143,6 @@ def test_single_rows_and_values(rows: int) -> None:
         assert "is 0.25 make it" in of.remark or "make it" in of.remark
 
 
-def test_zero_inflated_columns_with_one_row_in_common() -> None:
-    """The p-value alone is small: HGR is not."""
-    rng = np.random.default_rng(0)
-    claims, fines = rng.poisson(2, 200) * 1.0, np.zeros(200)
-    fines[[3, 50, 120]] = [1, 2, 4]
-    claims[77], fines[77] = 400, 900
-    found = scan({"claims": claims, "fines": fines, "age": rng.normal(50, 9, 200)}).findings()
-    assert {"claims", "fines"} not in pairs(found)
-
-
 def test_copies_of_rows() -> None:
     rng = np.random.default_rng(5)
     table = pd.DataFrame(rng.normal(size=(24, 3)).round(3), columns=list("abc"))
@@ -334,15 +324,6 @@ def test_values_that_differ_by_rounding_only(dtype: type, as_table: bool) -> Non
     assert all("differ by rounding only" in reason for reason in found.skipped.values())
 
 
-def test_a_level_of_one_row_makes_no_finding() -> None:
-    rng = np.random.default_rng(13)
-    colour = np.array(["red", "blue"] * 20, object)
-    size = 10 + rng.normal(size=40) + 0.3 * (colour == "red")
-    colour[17], size[17] = "gold", 900.0
-    found = scan({"colour": colour, "size": size}).findings()
-    assert {"colour", "size"} not in pairs(found)
-
-
 def test_results_as_data() -> None:
     rng = np.random.default_rng(14)
     x, noise = rng.normal(size=(2, 300))
@@ -453,13 +434,6 @@ def test_values_that_may_be_missing_ones_and_may_not() -> None:
     price = np.where(rng.random(300) < 0.1, 9.99, rng.uniform(2, 4, 300).round(2))
     sold = 20.0 * (price == 9.99) + rng.poisson(9, 300)
     assert not finding(scan({"price": price, "sold": sold}).findings(), "price", "sold").explained
-
-
-def test_extreme_sizes() -> None:
-    x, noise = np.random.default_rng(17).normal(size=(2, 120))
-    table = {"huge": 1e300 * x, "tiny": 1e-300 * (x + noise), "largest": 1.5e308 * np.tanh(x)}
-    found = scan({**table, "plain": x**2}).findings()
-    assert {"huge", "largest"} <= set(found.copies[0])
 
 
 def test_steps_are_monotone() -> None:

@@ -116,6 +116,7 @@ class TestTable:
         assert numbers == sorted(numbers)
         assert numbers[-1] == 10
 
+    @pytest.mark.slow
     def test_a_hundred_thousand_rows(self, show: Open) -> None:
         names = [f"column {i:03d}" for i in range(448)]
         page = show(scan(names))

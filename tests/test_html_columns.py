@@ -14,7 +14,6 @@ from html_support import NAMES, Open, detail, scan
 
 import hgr_jax
 from hgr_jax._texts import as_date
-from hgr_jax.scanning.findings import ALMOST_ONE, groups_of
 from hgr_jax.scanning.html.page import HtmlPage, Profile, Sample, render
 from hgr_jax.scanning.report import DETAILS, as_report, profiles_of
 
@@ -160,20 +159,6 @@ def test_copies_share_a_card(show: Open, page: HtmlPage) -> None:
     assert opened.locator("#left-out p").count() == 0
 
 
-def test_groups_of_copies() -> None:
-    rng = np.random.default_rng(1)
-    x = rng.uniform(-1, 1, 300)
-    data = {"x": x, "square": x**2, "minus": -x, "level": rng.integers(0, 4, 300)}
-    data |= {"label": np.array(list("dacb"), object)[data["level"]]}
-    test = hgr_jax.Test(permutations=19)
-    with jax.enable_x64(True):
-        found = hgr_jax.scan(data, h=3, k=3, categories=["level"], test=test)
-    groups = groups_of(found, ALMOST_ONE)
-    assert groups["x"] == groups["minus"] == ("x", "minus")
-    assert groups["level"] == ("level", "label")
-    assert groups["square"] == ("square",)  # a function of x, but not its copy
-
-
 def test_profiles(page: HtmlPage) -> None:
     of = {profile.name: profile for profile in page.profiles}
     assert list(of) == list(table())
@@ -197,8 +182,7 @@ def test_profiles(page: HtmlPage) -> None:
     assert numbers.values == f"100,000 to {99_999 + len(people):,}"
 
 
-@pytest.mark.parametrize("make", [pd.DataFrame, dict])
-def test_profiles_beside_weights(make: Any) -> None:
+def test_profiles_beside_weights() -> None:
     """A column that is in no pair does not shift the others."""
     rng = np.random.default_rng(0)
     columns = {
@@ -207,7 +191,7 @@ def test_profiles_beside_weights(make: Any) -> None:
         "x": rng.normal(size=60),
         "kind": rng.choice(["a", "b", "c"], 60),
     }
-    table = make(columns)
+    table = pd.DataFrame(columns)
     for options in ({}, {"weights": "weight"}, {"weights": "weight", "target": "x"}):
         found = hgr_jax.scan(table, **options)
         distinct = {each.name: each.distinct for each in profiles_of(found, table)}

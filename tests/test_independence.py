@@ -7,7 +7,6 @@ import math
 from typing import Any
 
 import jax
-import jax.numpy as jnp
 import numpy as np
 import pandas as pd
 import pytest
@@ -19,9 +18,8 @@ from scipy.stats import hypergeom
 import hgr_jax
 from bench.conditional_designs import DESIGNS
 from hgr_jax import independence_test, scan
-from hgr_jax.core.host import ranks as host_ranks
 from hgr_jax.core.host.ranks import BLOCKS, RankedColumn
-from hgr_jax.inference import IndependenceTest, rank_law, roys_root
+from hgr_jax.inference import IndependenceTest, roys_root
 from hgr_jax.inference.rank_law import (
     combined_pvalues,
     cross_moments,
@@ -103,20 +101,6 @@ def test_few_rows_keep_the_level() -> None:
     for level in (0.01, 0.05, 0.2):
         share, error = np.mean(np.array(pvalues) <= level), math.sqrt(level / len(pvalues))
         assert share <= level + 3 * error
-
-
-@pytest.mark.parametrize("kind", ["few rows", "few values", "rare level"])
-def test_a_scan_has_the_same_pvalue(kind: str, rng: np.random.Generator) -> None:
-    score = rng.standard_normal(90)
-    a, b = {
-        "few rows": (score[:12], score[:12] ** 2 + rng.standard_normal(12)),
-        "few values": (np.where(rng.random(90) < 0.05, score, 0), rng.standard_normal(90)),
-        "rare level": (np.where(np.arange(90) < 6, "rare", "usual"), rng.exponential(size=90) ** 4),
-    }[kind]
-    found = scan({"a": a, "b": b})
-    alone = independence_test(a, b)
-    assert found["a", "b"].pvalue == pytest.approx(alone.pvalue, rel=1e-9)
-    assert found["a", "b"].pvalue_source == alone.source
 
 
 def test_a_category_has_a_pvalue_beyond_permutations(rng: np.random.Generator) -> None:
@@ -406,17 +390,6 @@ class TestWhatItDoesNotDependOn:
         assert swapped.pvalue == pytest.approx(found.pvalue, rel=1e-6)
         assert swapped.degrees == found.degrees[::-1]
 
-    def test_the_kind_of_array(self, rng: np.random.Generator) -> None:
-        a, b = rng.integers(0, 50, (2, 70))
-        found = independence_test(a, b)
-        for x, y in (
-            (a.tolist(), b.tolist()),
-            (pd.Series(a), pd.Series(b)),
-            (jnp.asarray(a), jnp.asarray(b)),
-            (a.astype(np.float32), b.astype(np.float64)),
-        ):
-            assert independence_test(x, y) == found
-
 
 class TestPermutations:
     def test_they_stop_where_many_reach(self, rng: np.random.Generator) -> None:
@@ -448,15 +421,6 @@ class TestTies:
         by_law = independence_test(rare, rng.standard_normal(300), method="rank")
         assert by_law.source == "rank"
 
-    def test_degrees_are_those_that_ties_leave(self, rng: np.random.Generator) -> None:
-        dice = rng.integers(0, 6, 500)
-        assert trusted(dice.astype(float))[0] == 5
-        assert trusted(rng.standard_normal(500)) == (32, 1.0)
-        skewed = rng.geometric(0.7, 500).astype(float)
-        degree, worth = trusted(skewed)
-        assert 0 < degree < len(np.unique(skewed)) - 1
-        assert 50 <= 500 * worth**2 <= 500
-
 
 def test_degenerate_data(rng: np.random.Generator) -> None:
     nothing = IndependenceTest(0.0, 1.0, "exact", (0, 0), 0.0)
@@ -473,13 +437,6 @@ def test_degenerate_data(rng: np.random.Generator) -> None:
 
 
 class TestFunctions:
-    @pytest.mark.parametrize(("rows", "count"), [(17, 5), (50, 16), (96, 32), (333, 32)])
-    def test_they_are_orthonormal_on_the_ranks(self, rows: int, count: int) -> None:
-        f = host_ranks.untied(rows, host_ranks.function_count(rows))[:, ::2]
-        assert f.shape == (count, rows)
-        np.testing.assert_allclose(f @ f.T / rows, np.eye(count), atol=1e-13)
-        np.testing.assert_allclose(f.mean(axis=1), 0, atol=1e-13)
-
     @pytest.mark.parametrize("turned", [False, True])
     def test_they_find_what_oscillates_fast(self, turned: bool, rng: np.random.Generator) -> None:
         a = rng.uniform(-1, 1, 200)
@@ -539,17 +496,6 @@ def test_no_rare_value_is_lost_in_the_logarithm() -> None:
     expected = math.log(2) - math.log(math.comb(4000, 2000))
     assert found == pytest.approx(expected, rel=1e-11)
     assert expected < -2000
-
-
-def test_many_pairs(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(rank_law, "COUNTED_NUMBERS", 40)
-    monkeypatch.setattr(rank_law, "COUNTED_AT_ONCE", 3)
-    x = (np.random.default_rng(0).random((7, 103)) < 0.4).astype(np.int32)
-    x[:, -1] = 1  # alone in its block
-    pairs = np.stack(np.triu_indices(7, 1), axis=1)
-    expected = [fisher_log_pvalues(103, sum(x[i] & x[j]), sum(x[i]), sum(x[j])) for i, j in pairs]
-    found = rank_law.exact_log_pvalues([*x], pairs)
-    np.testing.assert_allclose(found, expected, rtol=1e-12)
 
 
 @pytest.mark.parametrize("weighted", [False, True])

@@ -98,13 +98,6 @@ class TestSeveralVariables:
         )
         np.testing.assert_allclose(hgr_jax.kb(x, y, 2, 2, weights=weights), expected, atol=1e-9)
 
-    def test_one_column_is_one_variable(self) -> None:
-        a, b = (x.astype(np.float32) for x in awkward_pair("normal", 50))
-        value = hgr_jax.kb(a, b, 3, 2)
-        np.testing.assert_array_equal(hgr_jax.kb(a[:, None], b[:, None], 3, 2), value)
-        traced = jax.jit(hgr_jax.kb, static_argnums=(2, 3))(a[:, None], b[:, None], 3, 2)
-        np.testing.assert_allclose(traced, value, atol=1e-6)
-
     def test_constant_and_duplicated_columns(self) -> None:
         a, b = (x.astype(np.float32) for x in awkward_pair("normal", 60))
         wide = np.stack([a, np.full(60, 3, np.float32), 2 * a - 1], axis=1)
@@ -196,15 +189,6 @@ def test_init_does_not_change_the_value() -> None:
     gradient = jax.grad(lambda a: hgr_jax.kb(a, b, 4, 3, init=plain))(jnp.asarray(shifted))
     expected = jax.grad(lambda a: hgr_jax.kb(a, b, 4, 3))(jnp.asarray(shifted))
     np.testing.assert_allclose(gradient, expected, atol=1e-5)
-
-
-def test_masked_values_are_missing() -> None:
-    a = np.ma.masked_array(np.arange(9.0), np.arange(9) == 3)
-    assert np.isnan(hgr_jax.kb(a, np.arange(9.0) ** 2, 1, 1))
-    kept = hgr_jax.kb(a, np.arange(9.0) ** 2, 1, 1, weights=~a.mask)
-    np.testing.assert_allclose(
-        kept, np.corrcoef(*np.delete([np.arange(9), np.arange(9) ** 2], 3, 1))[0, 1], atol=1e-6
-    )
 
 
 @settings(max_examples=30, deadline=None)

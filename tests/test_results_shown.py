@@ -112,13 +112,6 @@ class TestScan:
         shown = frame.to_pandas().set_index("column (2)")
         np.testing.assert_allclose(shown, expected, atol=1e-12)
 
-    def test_one_call_takes_the_options_of_a_scan(self) -> None:
-        x = np.random.default_rng(0).normal(size=(50, 2))
-        frame = hgr_jax.hgr_matrix({"a": x[:, 0], "b": x[:, 1]}, measure="sk")
-        assert frame.loc["a", "b"] == scan(x, measure="sk", test=None).correlation[0, 1]
-        with pytest.raises(TypeError, match="multiple values for keyword argument 'test'"):
-            hgr_jax.hgr_matrix(x, test="auto")
-
     def test_labels_of_a_category(self, found: Scan) -> None:
         fit = found.fit("species", "speed")
         category = found.category("species")

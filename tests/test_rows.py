@@ -11,7 +11,6 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import hgr_jax
-from hgr_jax.core.numerics import any_in_batch
 from hgr_jax.core.rows import padded_length
 
 
@@ -57,9 +56,3 @@ def test_a_batch_in_which_one_pair_needs_repair(rng: np.random.Generator) -> Non
     values = jax.vmap(lambda a, b: hgr_jax.kb(a, b, h=6, k=6))(a, b)
     expected = [hgr_jax.kb(x, y, h=6, k=6) for x, y in zip(a, b, strict=True)]
     np.testing.assert_allclose(values, expected, atol=1e-10)
-
-
-def test_a_condition_of_any_in_a_batch() -> None:
-    flags = np.array([[False, True], [False, False]])
-    assert jax.vmap(any_in_batch)(flags[:, 1]).tolist() == [True, True]
-    assert jax.vmap(jax.vmap(any_in_batch))(flags).tolist() == [[True] * 2] * 2

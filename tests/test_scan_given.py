@@ -78,16 +78,6 @@ def test_every_value_is_that_of_kb(
 
 
 @pytest.mark.usefixtures("x64")
-def test_degree_1_is_partial_correlation(rng: np.random.Generator) -> None:
-    x = table(rng)
-    found = scan(x, h=1, k=1, given=hgr_jax.Given(["x0", "x1"], degree=1), test=None)
-    precision = np.linalg.inv(np.cov(x[:, [2, 3, 0, 1]].T))
-    partial = precision[0, 1] / np.sqrt(precision[0, 0] * precision[1, 1])
-    assert found.correlation[2, 3] == pytest.approx(abs(partial), abs=1e-9)
-    assert found.pearson[2, 3] == pytest.approx(abs(partial), abs=1e-9)
-
-
-@pytest.mark.usefixtures("x64")
 def test_columns_in_several_tiles(rng: np.random.Generator) -> None:
     x = np.concatenate([table(rng), rng.normal(size=(ROWS, 7))], axis=1)
     x[:, 9] += x[:, 0] ** 3

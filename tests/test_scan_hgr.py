@@ -27,6 +27,8 @@ def frame(seed: int = 0) -> pd.DataFrame:
             "kind": np.select([x < -1, x > 1], ["low", "high"], "middle"),
             "letter": rng.choice(list("uvwxyz"), ROWS),
             "gaps": np.where(rng.random(ROWS) < 0.2, np.nan, np.exp(x)),
+            "zeros": np.where(rng.random(ROWS) < 0.95, 0, x),
+            "rare": np.where(np.arange(ROWS) < 6, "rare", "usual"),
         }
     )
 

@@ -26,8 +26,7 @@ def hats(a: jax.Array, b: jax.Array) -> jax.Array:
     return hgr_jax.kb(a, b, h=hgr_jax.kernels.hats([-1.0, 0.0, 1.0]), k=2)
 
 
-@pytest.mark.parametrize("holes", [False, True])
-@pytest.mark.parametrize("far", [1e8, 1e10, 1e30])
+@pytest.mark.parametrize(("holes", "far"), [(False, 1e8), (True, 1e30)])
 def test_rows_of_weight_zero_are_dropped(rng: np.random.Generator, holes: bool, far: float) -> None:
     x = plain(rng, 3).astype(np.float32)
     if holes:

@@ -77,12 +77,6 @@ class TestDerivatives:
 
         check_derivatives(everything, data)
 
-    def test_transformations_compose(self, data: Triple) -> None:
-        a, b = (x.reshape(2, 20) for x in data[:2])
-        gradient = jax.jit(jax.grad(lambda a, b: hgr_jax.total(a, b, 2, 2)))
-        alone = jnp.stack([gradient(x, y) for x, y in zip(a, b, strict=True)])
-        np.testing.assert_allclose(jax.vmap(gradient)(a, b), alone, atol=1e-12)
-
 
 class TestTies:
     """No NaN, and the derivative of what is smooth, where `jnp.linalg.svd` has none."""

@@ -79,26 +79,6 @@ def test_blas_has_one_thread_within_and_as_many_as_before_after() -> None:
         assert blas_threads() == {2}
 
 
-def test_blas_has_its_threads_again_after_calls_that_overlap() -> None:
-    both, one_left = threading.Barrier(2, timeout=30), threading.Event()
-
-    def shorter() -> None:
-        in_threads(lambda _: both.wait(), [0])
-        one_left.set()
-
-    def longer() -> None:
-        in_threads(lambda _: (both.wait(), one_left.wait(30)), [0])
-
-    with threadpoolctl.threadpool_limits(2, user_api="blas"):
-        for first, second in ((shorter, longer), (longer, shorter)):
-            one_left.clear()
-            other = threading.Thread(target=first)
-            other.start()
-            second()
-            other.join(30)
-            assert blas_threads() == {2}
-
-
 def test_blas_has_one_thread_while_anybody_is_within() -> None:
     both, one_left = threading.Barrier(2, timeout=30), threading.Event()
     found: list[set[int]] = []
