@@ -222,13 +222,14 @@ def long_moments(
 
 
 @pytest.mark.parametrize(
-    "name", ["normal .6", "steps", "Poisson sums", "table 3 x 4", "binary outcome", "fast waves"]
+    "name",
+    ["normal .6", "steps", "Poisson sums", "table 3 x 4", "binary outcome", "20 half waves"],
 )
 @pytest.mark.parametrize("rows", [40, ROWS])
 @pytest.mark.parametrize("weighted", [False, True])
 def test_it_is_the_reference(name: str, rows: int, weighted: bool) -> None:
     rng = np.random.default_rng(rows)
-    a, b = LAWS[name].sample(rng, rows)
+    a, b = (LAWS | OSCILLATIONS)[name].sample(rng, rows)
     options = {"weights": rng.exponential(size=rows)} if weighted else {}
     expected = reference(a, b, **options)
     with jax.enable_x64(True):

@@ -30,19 +30,6 @@ def test_results_are_in_the_order_of_the_parts() -> None:
     assert sums == [10 * i for i in range(50)]
 
 
-@pytest.mark.skipif((os.cpu_count() or 1) < 2, reason="one processor has no helpers")
-def test_the_caller_does_a_part_itself() -> None:
-    both = threading.Barrier(2, timeout=60)
-
-    def own(_: int) -> threading.Thread:
-        both.wait()
-        return threading.current_thread()
-
-    found = in_threads(own, range(2))
-    assert threading.current_thread() in found
-    assert len({*found}) == 2
-
-
 def test_numpy_is_as_quiet_as_where_it_was_called() -> None:
     huge = np.float32(3e38) * np.ones(3, np.float32)
     with np.errstate(over="ignore"):
@@ -105,21 +92,6 @@ def test_blas_has_one_thread_while_anybody_is_within() -> None:
         other.join(30)
         assert found == [{1}, {1}]
         assert blas_threads() == {2}
-
-
-@pytest.mark.skipif((os.cpu_count() or 1) < 2, reason="one processor has no helpers")
-def test_of_two_errors_the_first_in_order_is_raised() -> None:
-    second_failed = threading.Event()
-
-    def fails(x: int) -> None:
-        if x == 0:
-            assert second_failed.wait(60)
-        else:
-            second_failed.set()
-        raise ValueError(f"part {x}")
-
-    with pytest.raises(ValueError, match="part 0"):
-        in_threads(fails, range(2))
 
 
 @pytest.mark.parametrize("x64", [False, True])
