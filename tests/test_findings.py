@@ -47,6 +47,7 @@ def autoregression(rng: Rng, rows: int, factor: float) -> np.ndarray:
 
 NON_MONOTONE: dict[str, Callable[[np.ndarray], np.ndarray]] = {
     "square": lambda x: x**2,
+    "faint": lambda x: 0.22 * x**2,
     "wave": lambda x: np.sin(5 * x),
     "steps": lambda x: (np.abs(x) > 0.6) * 1.0,
 }

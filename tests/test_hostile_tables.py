@@ -86,7 +86,13 @@ def test_a_scan_of_columns_of_any_numbers(folder: Path, command: Command) -> Non
 
 
 @pytest.mark.filterwarnings("error")
-@pytest.mark.parametrize("name", ["pair", "pair of degree 3", "pair with a category", "audit"])
+@pytest.mark.parametrize(
+    "name",
+    [
+        *("pair", "pair with a category", "audit"),
+        pytest.param("pair of degree 3", marks=pytest.mark.slow),
+    ],
+)
 def test_columns_of_any_numbers(folder: Path, command: Command, name: str) -> None:
     line = COMMANDS[name]
     for place, column in enumerate(COLUMNS.values()):

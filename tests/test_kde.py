@@ -37,7 +37,7 @@ def pair(rng: np.random.Generator, rows: int) -> tuple[np.ndarray, np.ndarray]:
     return a, a**2 + 0.3 * rng.standard_normal(rows)
 
 
-@pytest.mark.parametrize("rows", [50, 300, 2000])
+@pytest.mark.parametrize("rows", [50, 2000])
 def test_against_maxcorr(rows: int, rng: np.random.Generator) -> None:
     import maxcorr
 

@@ -255,6 +255,7 @@ def test_what_is_shown_and_kept(rng: np.random.Generator, tmp_path: Path) -> Non
     x = with_holes(table(rng))
     found = scan(x, given=["x0", 1], h=2, k=1, target=[4, 5])
     assert "(kb, h=2, k=1, given x0, x1)" in repr(found)
+    assert (found["x2", "x4"].degrees_a, found["x2", "x4"].degrees_b) == (2, 1)
     assert found.notes["x0"] == (
         "it is given, and missing in 10 rows, which are left out of all pairs"
     )
