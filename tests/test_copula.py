@@ -177,6 +177,9 @@ class TestLeverage:
         assert fit.leverage > 0.9
         assert fit.status == Status.ONE_ROW
         assert "influential_row" in fit.message
+        line = hgr_jax.kb_fit(a, b, 1, 1)
+        assert line.status == Status.ONE_ROW
+        assert line.leverage < 0.98  # most is enough
         dropped = hgr_jax.kb_fit(a, b, weights=np.arange(500) != 7)
         assert dropped.status == Status.OPTIMAL
         assert dropped.leverage < 0.3

@@ -6,8 +6,6 @@ import functools
 from collections.abc import Callable
 from typing import Any
 
-import hypothesis
-import hypothesis.strategies as st
 import jax
 import jax.numpy as jnp
 import numpy as np
@@ -155,16 +153,11 @@ class TestDegenerate:
 
 
 @pytest.mark.usefixtures("x64")
-@hypothesis.settings(max_examples=8)
-@hypothesis.given(
-    scale=st.tuples(*[st.floats(1e-3, 1e3)] * 3), shift=st.floats(-100, 100), seed=st.integers(0, 9)
-)
-def test_units_and_order_do_not_matter(
-    scale: tuple[float, float, float], shift: float, seed: int
-) -> None:
-    *data, _ = some_data(seed=seed)
-    order = np.random.default_rng(seed).permutation(ROWS)
-    a, b, c = (s * x[order] + shift for s, x in zip(scale, data, strict=True))
+@pytest.mark.parametrize("scale", [(1e-3, 1e3, 7.0), (2.0, 1e-3, 1e3)])
+def test_units_and_order_do_not_matter(scale: Any, rng: np.random.Generator) -> None:
+    *data, _ = some_data()
+    order = rng.permutation(ROWS)
+    a, b, c = (s * x[order] - 90 for s, x in zip(scale, data, strict=True))
     value = kb(data[0], data[1], given=data[2])
     np.testing.assert_allclose(kb(a, -b, given=c), value, atol=1e-7)
 

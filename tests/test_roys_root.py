@@ -233,17 +233,6 @@ def test_broadcasts_and_agrees_with_a_loop() -> None:
             assert together[index] == pytest.approx(function(*alone), rel=1e-11)
 
 
-def test_scalars_and_empty_arrays() -> None:
-    assert isinstance(log_survival(0.1, 100, 5, 5), np.float64)
-    assert isinstance(quantile(0.1, 100, 5, 5), np.float64)
-    assert isinstance(mean(100, 5, 5), np.float64)
-    assert log_survival([], 100, 5, 5).shape == (0,)
-    assert quantile(np.zeros((0, 2)), 100, 5, 5).shape == (0, 2)
-    assert log_survival(np.float32(0.25), np.int32(50), True, np.int8(3)) == log_survival(
-        0.25, 50, 1, 3
-    )
-
-
 def test_blocks_do_not_change_values(monkeypatch: pytest.MonkeyPatch) -> None:
     rng = np.random.default_rng(3)
     c, n = rng.uniform(0.05, 0.6, 300), rng.integers(20, 200, 300)

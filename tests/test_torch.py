@@ -127,18 +127,6 @@ def test_data_that_are_written_to_after_a_call(rng: np.random.Generator) -> None
     np.testing.assert_array_equal(torch.autograd.grad(value, b)[0], expected)
 
 
-def test_degenerate_data(rng: np.random.Generator) -> None:
-    a = torch.tensor(columns(rng)[0]).requires_grad_()
-    constant = torch.full((ROWS,), 0.3, dtype=torch.float64, requires_grad=True)
-    value = of_tensors.kb(a, constant, 3, 2)
-    value.backward()
-    assert value.item() == 0
-    assert not a.grad.any()
-    assert not constant.grad.any()
-    missing = torch.where(a.detach() > 1, torch.nan, a.detach())
-    assert torch.isnan(of_tensors.kb(missing, a, 3, 2))
-
-
 def test_a_second_gradient_is_refused(rng: np.random.Generator) -> None:
     a, b, _ = (torch.tensor(x, requires_grad=True) for x in columns(rng))
     with pytest.raises(RuntimeError, match="gradients of the first order only"):
