@@ -11,11 +11,22 @@ import jax
 import numpy as np
 import pandas as pd
 import pytest
+from flax import nnx
+from sklearn.linear_model import LinearRegression
 
 import hgr_jax
 from hgr_jax import inference, sklearn
 from hgr_jax.fairness import (
+    KB,
+    MLP,
+    FairMLPRegressor,
+    FairnessScorer,
+    FairPostprocessor,
+    FairTrainer,
+    Penalty,
     certify,
+    didi,
+    report,
 )
 from hgr_jax.plotting import plot_predictions
 
@@ -163,3 +174,68 @@ def test_names_of_columns_come_back_as_they_were_given(kind: str) -> None:
 def test_names_of_mappings() -> None:
     matrix = hgr_jax.hgr_matrix({2020: A, 2021: B, ("c", 1): C})
     assert list(matrix.columns) == list(matrix.index) == [2020, 2021, ("c", 1)]
+
+
+def fairness_calls() -> dict[str, tuple[Callable[..., Any], tuple[str, ...]]]:
+    """What takes labelled rows in `hgr_jax.fairness`, and its labelled arguments."""
+    model = LinearRegression().fit(ROWS_OF_X, B)
+
+    def trainer(x: Any, y: Any, protected: Any, sample_weight: Any, given: Any) -> Any:
+        made = FairTrainer(
+            MLP(2, (4,), rngs=nnx.Rngs(0)), penalties=Penalty(KB(2, 2), 0.9, given=2)
+        )
+        made.fit(x, y, protected, sample_weight=sample_weight, given=given, steps=3)
+        return made.predict(ROWS_OF_X.to_numpy())
+
+    def regressor(x: Any, y: Any, protected: Any, sample_weight: Any) -> Any:
+        made = FairMLPRegressor((4,), penalty=KB(2, 2), threshold=0.9, steps=3, random_state=0)
+        return made.fit(x, y, protected, sample_weight).predict(ROWS_OF_X)
+
+    def postprocessor(x: Any, y: Any, protected: Any, sample_weight: Any) -> Any:
+        made = FairPostprocessor(LinearRegression(), penalty=KB(2, 2), cv=2, random_state=0)
+        return made.fit(x, y, protected, sample_weight).predict(ROWS_OF_X, C)
+
+    def figures(x: Any, y: Any, protected: Any, sample_weight: Any, given: Any) -> Any:
+        found = report(model, x, y, protected, sample_weight=sample_weight, given=given)
+        return found.to_numpy(float)
+
+    def score(x: Any, y: Any, protected: Any, sample_weight: Any) -> Any:
+        return FairnessScorer(1.0).score(model, x, y, protected, sample_weight)
+
+    def certificate(x: Any, protected: Any, groups: Any) -> Any:
+        return certify(x["a"], protected, 0.9, groups=groups).value
+
+    def index(x: Any, protected: Any, sample_weight: Any) -> Any:
+        return didi(x["a"], protected, sample_weight=sample_weight)
+
+    calls = (trainer, regressor, postprocessor, figures, score, certificate, index)
+    return {f.__name__: (f, tuple(inspect.signature(f).parameters)) for f in calls}
+
+
+ROWS_OF_X = A.to_frame("a").assign(c=C)
+LABELLED = {
+    "x": ROWS_OF_X,
+    "y": B,
+    "protected": C,
+    "sample_weight": OPTIONS["weights"],
+    "given": A > 0,
+    "groups": OPTIONS["groups"],
+}
+
+
+@pytest.mark.filterwarnings("ignore:no strength is enough")
+@pytest.mark.parametrize("name", fairness_calls())
+def test_fairness_matches_rows_by_their_labels(name: str) -> None:
+    call, arguments = fairness_calls()[name]
+    usual = {argument: LABELLED[argument] for argument in arguments}
+    expected = np.asarray(call(**usual))
+    for argument in arguments:
+        moved = usual | {argument: LABELLED[argument].iloc[ORDER]}
+        if "groups" in arguments:  # whose rows are matched by position
+            with pytest.raises(ValueError, match="have different indexes"):
+                call(**moved)
+            continue
+        found = call(**moved)
+        if argument in ("x", "y") and name in ("regressor", "postprocessor", "trainer"):
+            continue  # the order of the rows, which is that of x, is part of a training
+        np.testing.assert_allclose(found, expected, rtol=1e-4, err_msg=argument)
