@@ -127,6 +127,14 @@ def test_decisions_of_text(columns: Columns, command: Command) -> None:
     assert "within late=no, late=yes in the population: at most 0.9" in " ".join(said.out.split())
 
 
+def test_small_levels_are_pooled_and_named(columns: Columns, command: Command) -> None:
+    said = command(*audit("--protected", "job"))
+    counts = {name: int((columns["job"] == name).sum()) for name in ("rare", "rarer")}
+    if sum(counts.values()) >= 10:
+        assert "note: small levels of job are pooled into one of at least 10 rows:" in said.out
+    assert "in job (1), score (1)" in said.out
+
+
 def test_copies_are_named(columns: Columns, command: Command) -> None:
     lines = Path("p.csv").read_text().splitlines()
     Path("p.csv").write_text("\n".join([*lines, *lines[1:]]) + "\n")
@@ -136,6 +144,7 @@ def test_copies_are_named(columns: Columns, command: Command) -> None:
 
 def test_what_cannot_be_audited(columns: Columns, command: Command) -> None:
     for expected, options in (
+        ("has no column 'sexx'", ("--protected", "sexx")),
         ("column 'score' is --prediction, and something else too", ("--protected", "score")),
         (
             "column 'age' is --protected, and something else",
@@ -143,6 +152,7 @@ def test_what_cannot_be_audited(columns: Columns, command: Command) -> None:
         ),
         ("--given needs --target", ("--protected", "age", "--given", "classes")),
         ("expected an integer from 2", ("--protected", "age", "--given", "some")),
+        ("the following arguments are required: --protected", ()),
         (
             "demographic parity compares levels, and age has",
             ("--protected", "age", "--measure", "demographic_parity"),
@@ -151,5 +161,15 @@ def test_what_cannot_be_audited(columns: Columns, command: Command) -> None:
             "column 'person' holds text of 400 different",
             ("--prediction", "person", "--protected", "age"),
         ),
+        ("expected a number in (0, 1]", ("--protected", "age", "--threshold", 2)),
     ):
         assert expected in refusal(command, *audit(*options)), expected
+
+
+def test_one_row_of_a_level(folder: Path, command: Command) -> None:
+    lines = ["p,z"] + [
+        f"{i % 7},{'one' if i == 5 else 'two' if i % 2 else 'three'}" for i in range(90)
+    ]
+    (folder / "q.csv").write_text("\n".join(lines))
+    said = refusal(command, "audit", "q.csv", "--prediction", "p", "--protected", "z")
+    assert "z has levels of fewer than 10 rows, of which nothing can be said: 'one' (1)" in said
