@@ -29,26 +29,6 @@ def write_table(path: Path, columns: int = 2) -> None:
     path.write_text("\n".join(lines))
 
 
-@pytest.mark.parametrize(
-    ("line", "there"),
-    [
-        ("scan t.csv", "hgr-jax-scan/report.html"),
-        ("scan t.csv", "hgr-jax-scan/heat_map.png"),
-        ("scan t.csv --out a/b", "a/b/pairs.csv"),
-        ("demo", "hgr-jax-demo/fairness.png"),
-    ],
-)
-def test_what_an_earlier_run_wrote_stays(
-    folder: Path, command: Command, line: str, there: str
-) -> None:
-    (folder / there).parent.mkdir(parents=True)
-    (folder / there).write_text("mine")
-    (folder / "t.csv").write_text("")  # which is not even read
-    text = "is of an earlier run: write to another folder by --out, or over it by --force"
-    assert command(*line.split()) == (2, "", f"hgr-jax: error: {there} {text}\n")
-    assert (folder / there).read_text() == "mine"
-
-
 def test_only_files_are_replaced(folder: Path, command: Command) -> None:
     write_table(folder / "t.csv")
     Path("hgr-jax-scan/pairs.csv").mkdir(parents=True)

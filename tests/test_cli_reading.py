@@ -107,43 +107,6 @@ def test_names_that_a_spreadsheet_would_run(folder: Path, run: Run) -> None:
     assert set(pd.read_parquet("hgr-jax-scan/pairs.parquet")["a"]) == set(names)
 
 
-def with_dots(number: int) -> str:
-    return f"{number:,}".replace(",", ".")
-
-
-def test_a_published_file_by_every_command(folder: Path, run: Run) -> None:
-    rng = np.random.default_rng(3)
-    area = rng.uniform(20, 90, 2 * ROWS).round(1)
-    rent = (35 * area + rng.normal(scale=60, size=2 * ROWS)).astype(int)
-    rows = [
-        f"{1990 + i // 4}Q{i % 4 + 1};{with_dots(rent[i])};{str(area[i]).replace('.', ',')}"
-        + (";Yes" if area[i] > 50 else ";")
-        for i in range(2 * ROWS)
-    ]
-    head = ["Rents of the city", "", "quarter;rent;area;lift", ";EUR;m\u00b2;"]
-    total = f"Total;{with_dots(rent.sum())};{f'{area.sum():.1f}'.replace('.', ',')};"
-    Path("t.csv").write_text("\n".join([*head, *rows, total, "", "Source: city"]))
-    said = run("scan", "t.csv", "--permutations", "9")
-    assert "6 pairs of 4 columns, 80 rows" in said
-    for note in (
-        "1 line of titles skipped ('Rents of the city'); names in line 3; line 4 holds no values",
-        "left out as a row of totals",
-        "'1990Q1' is read as 1990-01-01",
-        "lift: every value is 'Yes' or missing: missing is a level",
-        "(points between thousands), as elsewhere in the file",
-    ):
-        assert note in said
-    said = run("pair", "t.csv", "rent", "area")
-    assert "rent and area: 80 rows\n" in said
-    expected = abs(pd.Series(rent).corr(pd.Series(area), method="spearman"))
-    shown = next(line for line in said.splitlines() if line.startswith("|Spearman|")).split()[1]
-    assert float(shown) == pytest.approx(expected, abs=1e-4)
-    said = run("audit", "t.csv", "--prediction", "rent", "--protected", "area")
-    assert "t.csv: 80 rows\n" in said
-    said = run("pair", "t.csv", "rent", "area", "--footer", "0", "--decimal", ",")
-    assert "rent and area: 81 rows" in said
-
-
 def test_what_the_file_does_not_tell_is_an_option(folder: Path, command: Command) -> None:
     """Without any one of the options the file is read otherwise, or refused."""
     numbers = np.random.default_rng(3).integers(200, 3000, (60, 2))

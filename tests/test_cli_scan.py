@@ -181,23 +181,6 @@ def test_given_columns(folder: Path, command: Command) -> None:
     assert "1 pair of 2 columns, 60 rows, polynomials of degree 2 and 2, given level\n" in said.out
 
 
-def test_no_column_of_a_csv_file_stops_it(folder: Path, command: Command) -> None:
-    rng = np.random.default_rng(0)
-    days = pd.Timestamp("2024-05-01") + pd.to_timedelta(rng.permutation(20), unit="D")
-    table = pd.DataFrame({"day": days.astype(str), "y": (days.day_of_year - 130.0) ** 2})
-    table.loc[3, "day"] = None
-    table.insert(0, "y", rng.normal(size=20), allow_duplicates=True)
-    table.to_csv("t.csv")  # with an index, which has no name
-    options = ("--h", "2", "--k", "2", "--top", "1", "--sort", "correlation")
-    said = command("scan", *options, "--target", "y (2)", "t.csv")
-    assert (said.status, said.err) == (0, "")
-    assert "t.csv: 3 pairs of 4 columns, 20 rows" in said.out
-    assert listed(said.out)[0].split()[1:5] == ["day", "y", "(2)", "1.000"]
-    pairs = pd.read_csv("hgr-jax-scan/pairs.csv")
-    assert set(pairs.a) | set(pairs.b) == {"column 1", "y", "day", "y (2)"}
-    assert pairs.n_obs[0] == 19  # without the missing day
-
-
 def test_nothing_to_scan(folder: Path, command: Command) -> None:
     lines = [f"1,x,,name {i},{i}" for i in range(20)]
     (folder / "t.csv").write_text("\n".join(["one,same,none,name,number", *lines, ""]))

@@ -14,7 +14,7 @@ from html_support import NAMES, Open, detail, scan
 
 import hgr_jax
 from hgr_jax._texts import as_date
-from hgr_jax.scanning.html.page import HtmlPage, Profile, Sample, render
+from hgr_jax.scanning.html.page import HtmlPage, Sample, render
 from hgr_jax.scanning.report import DETAILS, as_report, profiles_of
 
 ROWS = 400
@@ -198,22 +198,6 @@ def test_profiles_beside_weights() -> None:
         assert (distinct["name"], distinct["kind"]) == (60, 3)
 
 
-@pytest.mark.parametrize(
-    ("values", "alert"),
-    [
-        ([*range(100), 9999.0], "9999 in 1 row,"),
-        ([0.5, 1.5, 2.5, -999.0, -999.0], "-999 in 2 rows,"),
-        ([*np.arange(0, 990.0, 10), 999.0], ""),  # near to the rest
-        ([*np.linspace(50, 60, 30), 99.0, 999.0], "99 in 1 row,"),
-    ],
-)
-def test_marks_of_missing_values(values: list[float], alert: str) -> None:
-    data = {"x": np.array(values), "y": np.arange(len(values)) % 7}
-    found = hgr_jax.scan(data, h=1, k=1, test=None)
-    said = [text for text in profiles_of(found)[0].alerts if "far from" in text]
-    assert any(text.startswith(alert) for text in said) if alert else said == []
-
-
 def test_the_summary_of_columns(show: Open, page: HtmlPage) -> None:
     opened = show(page)
     rows = opened.locator("#profiles tr")
@@ -267,13 +251,3 @@ def test_samples_that_are_too_large_are_left_out(show: Open) -> None:
     said = opened.locator("#any-none").text_content()
     assert said.startswith("The rows of 600 columns would add 2.")
     assert "keeps to 2 MB" in said
-
-
-def test_parts_without_content_are_hidden(show: Open) -> None:
-    opened = show(scan(NAMES[:3]))
-    assert opened.locator("#any-section").is_hidden()
-    assert opened.locator("#profiles-section").is_hidden()
-    quiet = [Profile("x", "number", 3, 0, "0 to 1")]
-    opened = show(dataclasses.replace(scan(NAMES[:3]), profiles=quiet))
-    assert opened.locator("#profiles-section").is_visible()
-    assert opened.locator("#profiles-alerts").is_hidden()

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import functools
 from typing import Any
 
 import jax
@@ -110,11 +109,3 @@ def test_long_data_in_blocks(rng: np.random.Generator, monkeypatch: pytest.Monke
     blocks = jax.value_and_grad(hgr_jax.kde)(a, b, **options)
     np.testing.assert_allclose(blocks[0], whole[0], atol=1e-6)
     np.testing.assert_allclose(blocks[1], whole[1], atol=1e-6)
-
-
-def test_long_data_need_no_matrix_of_kernels() -> None:
-    rows, points = 2**18, 40
-    data = jax.ShapeDtypeStruct((rows,), jnp.float32)
-    gradient = jax.jit(jax.grad(functools.partial(hgr_jax.kde, points=points), argnums=(0, 1)))
-    analysis = gradient.lower(data, data).compile().memory_analysis()
-    assert analysis.temp_size_in_bytes < rows * points * 4 / 2

@@ -207,14 +207,6 @@ def test_memory_is_of_some_numbers_a_row(name: str) -> None:
 
 
 @every_measure
-def test_integers_and_lists_are_converted(name: str) -> None:
-    a, b = [1, 2, 3, 4, 5, 7, 9, 8], [True, False, True, True, False, False, True, False]
-    value = MEASURES[name](a, b)
-    assert value.dtype == jnp.result_type(float)
-    assert np.isfinite(value)
-
-
-@every_measure
 def test_errors_name_the_argument(name: str) -> None:
     measure = MEASURES[name]
     good = np.arange(8.0)

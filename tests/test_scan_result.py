@@ -103,20 +103,12 @@ def test_the_name_of_a_pair_with_a_category(mixed: Scan) -> None:
 @pytest.mark.parametrize("by", ["rank_excess", "correlation", "excess", "pvalue"])
 def test_frames(found: Scan, by: str) -> None:
     listed = [{name: getattr(pair, name) for name in COLUMNS} for pair in found.top(by=by)]
-    frames = {
-        "pandas": found.to_frame(by=by, library="pandas"),
-        "polars": found.to_frame(by=by, library="polars"),
-        "pyarrow": found.to_frame(by=by, library="pyarrow"),
-    }
-    assert isinstance(frames["pandas"], pd.DataFrame)
-    assert isinstance(frames["polars"], pl.DataFrame)
-    assert isinstance(frames["pyarrow"], pa.Table)
-    tables = {
-        "pandas": frames["pandas"].to_dict("records"),
-        "polars": frames["polars"].to_dicts(),
-        "pyarrow": frames["pyarrow"].to_pylist(),
-    }
-    for library, table in tables.items():
+    for library, rows_of in (
+        ("pandas", lambda frame: pd.DataFrame.to_dict(frame, "records")),
+        ("polars", pl.DataFrame.to_dicts),
+        ("pyarrow", pa.Table.to_pylist),
+    ):
+        table = rows_of(found.to_frame(by=by, library=library))
         assert list(table[0]) == [*COLUMNS, *EXAMINED], library
         rows = [{name: row[name] for name in COLUMNS} for row in table]
         assert rows == listed, library
