@@ -47,7 +47,6 @@ def test_other_measures(rng: np.random.Generator) -> None:
     for method, measure in (
         ("hsic", hgr_jax.hsic),
         ("spearman", hgr_jax.spearman),
-        ("sk", hgr_jax.sk),
         (hats, lambda a, b: float(hats(a, b))),
         (gap, lambda a, b: abs(gap(a, b))),
     ):
