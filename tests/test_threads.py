@@ -6,6 +6,7 @@ import os
 import subprocess
 import sys
 import threading
+from typing import Any
 
 import jax
 import jax.numpy as jnp
@@ -94,8 +95,17 @@ def test_blas_has_one_thread_while_anybody_is_within() -> None:
         assert blas_threads() == {2}
 
 
+@pytest.mark.skipif((os.cpu_count() or 1) < 2, reason="one processor has no helpers")
 @pytest.mark.parametrize("x64", [False, True])
-def test_jax_has_the_same_precision_in_the_threads(x64: bool) -> None:
+def test_caller_and_helper_do_a_part_each_in_the_same_precision(x64: bool) -> None:
+    both = threading.Barrier(2, timeout=60)
+
+    def own(_: int) -> tuple[threading.Thread, Any]:
+        both.wait()
+        return threading.current_thread(), jnp.result_type(float)
+
     with jax.enable_x64(x64):
-        found = in_threads(lambda _: jnp.result_type(float), range(3))
-    assert found == [jnp.float64 if x64 else jnp.float32] * 3
+        found = in_threads(own, range(2))
+    assert threading.current_thread() in dict(found)
+    assert len(dict(found)) == 2
+    assert [dtype for _, dtype in found] == [jnp.float64 if x64 else jnp.float32] * 2
