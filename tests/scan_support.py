@@ -101,15 +101,6 @@ def upper(values: np.ndarray) -> np.ndarray:
     return values[np.triu_indices(len(values), 1)]
 
 
-def with_holes(x: np.ndarray) -> np.ndarray:
-    """Gaps that overlap, and values that are missing in another kind of rows than the first's."""
-    x = x.copy()
-    x[:25, 1] = np.nan
-    x[20:45, 2] = np.nan
-    x[x[:, 0] > 0, 3] = np.nan
-    return x
-
-
 def plain(rng: np.random.Generator, columns: int = 5) -> np.ndarray:
     x = rng.normal(size=(ROWS, columns))
     x[:, 1] = x[:, 0] ** 2 + 0.3 * x[:, 1]

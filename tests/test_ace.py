@@ -35,7 +35,7 @@ def unit(z: np.ndarray) -> np.ndarray:
 
 
 @pytest.mark.usefixtures("x64")
-@pytest.mark.parametrize("span", [0.05, 0.2, 0.8])
+@pytest.mark.parametrize("span", [0.05, 0.8])
 def test_a_fit_is_where_conditional_expectations_alternate(
     rng: np.random.Generator, span: float
 ) -> None:
@@ -111,16 +111,6 @@ class TestFit:
         fit = hgr_jax.ace_fit(a, b)
         assert fit.score(a + 100, b) == 0
         assert hgr_jax.ace_fit([1.0], [2.0]).f([0.0, 5.0]).tolist() == [0, 0]
-
-    def test_batch_of_fits(self) -> None:
-        a, b = (jnp.asarray(x, jnp.float32).reshape(2, ROWS) for x in pair(2 * ROWS))
-        fits = jax.vmap(hgr_jax.ace_fit)(a, b)
-        alone = [float(hgr_jax.ace(x, y)) for x, y in zip(a, b, strict=True)]
-        np.testing.assert_allclose(fits.correlation, alone, atol=1e-5)
-        with pytest.raises(ValueError, match=r"batch of fits, of shape \(2,\)"):
-            fits.f(a[0])
-        scores = jax.vmap(lambda fit, x, y: fit.score(x, y))(fits, a, b)
-        np.testing.assert_allclose(scores, alone, atol=1e-5)
 
 
 exact_shapes = jax.jit(hgr_jax.ace, static_argnames="span")

@@ -15,6 +15,7 @@ import numpy as np
 import pytest
 
 import hgr_jax
+from bench.laws import laws
 from hgr_jax.kernels import Indicators
 
 ROWS = 10_000
@@ -33,43 +34,24 @@ every_estimator = pytest.mark.parametrize(
     "name", [pytest.param(n, marks=[pytest.mark.slow] * (n == "neural")) for n in ESTIMATORS]
 )
 
+KNOWN = [
+    law
+    for law in laws()
+    if law.name in ("normal .6", "normal .3", "binomial sums", "places 2 and 3 of 4", "disc")
+]
+
 SMOOTHED = {"kde": 0.06, "kernel_cca": 0.02, "rdc": 0.03, "ace": 0.015, "neural": 0.03}
 """How far below HGR smoothing, ridge, ranks or training may leave a measure."""
-
-
-def normal(rng: np.random.Generator, rho: float) -> tuple[np.ndarray, np.ndarray]:
-    x, y = rng.standard_normal((2, ROWS))
-    return x, rho * x + np.sqrt(1 - rho**2) * y
-
-
-def sums(rng: np.random.Generator, m: int, n: int) -> tuple[np.ndarray, np.ndarray]:
-    """S_m and S_n, of whichever i.i.d. variables of finite variance (Dembo, Kagan & Shepp)."""
-    x = rng.exponential(size=(ROWS, n))
-    return x[:, :m].sum(axis=1), x.sum(axis=1)
-
-
-def disc(rng: np.random.Generator) -> tuple[np.ndarray, np.ndarray]:
-    radius, angle = np.sqrt(rng.uniform(size=ROWS)), rng.uniform(0, 2 * np.pi, ROWS)
-    return radius * np.cos(angle), radius * np.sin(angle)
-
-
-CASES = {
-    "normal 0.6": (functools.partial(normal, rho=0.6), 0.6),
-    "normal -0.3": (functools.partial(normal, rho=-0.3), 0.3),
-    "sums 1 of 4": (functools.partial(sums, m=1, n=4), 0.5),
-    "sums 2 of 3": (functools.partial(sums, m=2, n=3), np.sqrt(2 / 3)),
-    "disc": (disc, 1 / 3),
-}
 
 
 @every_estimator
 def test_known_maximal_correlations(name: str) -> None:
     """To sampling error (4 / sqrt(n)) and what the measure's own smoothing takes away."""
-    for draw, exact in CASES.values():
-        a, b = (jnp.asarray(x, jnp.float32) for x in draw(np.random.default_rng(5)))
-        value = float(ESTIMATORS[name](a, b))
-        below = 4 / np.sqrt(ROWS) + SMOOTHED.get(name, 0) * max(1.0, 2 * exact)
-        assert exact - below < value < exact + 4 / np.sqrt(ROWS)
+    for law in KNOWN:
+        sample = law.sample(np.random.default_rng(5), ROWS)
+        value = float(ESTIMATORS[name](*(jnp.asarray(x, jnp.float32) for x in sample)))
+        below = 4 / np.sqrt(ROWS) + SMOOTHED.get(name, 0) * max(1.0, 2 * law.hgr)
+        assert law.hgr - below < value < law.hgr + 4 / np.sqrt(ROWS)
 
 
 @every_estimator

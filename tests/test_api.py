@@ -24,30 +24,19 @@ from hgr_jax import torch as of_tensors
 from hgr_jax._optional import EXTRAS, require
 from hgr_jax.datasets import synthetic
 
+PLOTS = ("plot_fit", "plot_correlations", "plot_history", "plot_predictions", "save_figure")
 
-def public_objects() -> list[tuple[str, object]]:
-    found = [(name, getattr(hgr_jax, name)) for name in hgr_jax.__all__]
-    plotting = importlib.import_module("hgr_jax.plotting")
-    return [
-        *found,
-        ("sample", synthetic.sample),
-        ("plot_fit", plotting.plot_fit),
-        ("plot_correlations", plotting.plot_correlations),
-        ("plot_history", plotting.plot_history),
-        ("plot_predictions", plotting.plot_predictions),
-        ("save_figure", plotting.save_figure),
-        *((name, getattr(fairness, name)) for name in fairness.__all__),
-        *((name, getattr(inference, name)) for name in inference.__all__ if name != "roys_root"),
-        *(
-            (n, getattr(inference.roys_root, n))
-            for n in ("log_survival", "survival", "quantile", "mean")
-        ),
-        *((name, getattr(kernels, name)) for name in kernels.__all__ if name != "KernelLike"),
-        *((name, getattr(datasets, name)) for name in datasets.__all__ if name != "synthetic"),
-        *((name, getattr(scores, name)) for name in scores.__all__),
-        *((name, getattr(causal, name)) for name in causal.__all__),
-        *((f"torch.{name}", getattr(of_tensors, name)) for name in of_tensors.__all__),
-    ]
+
+def public_objects() -> list[tuple[str, Any]]:
+    """Functions and classes, with their full names."""
+    promised = (hgr_jax, fairness, inference, kernels, datasets, scores, causal, of_tensors)
+    named = {module: module.__all__ for module in promised} | {
+        synthetic: ["sample"],
+        importlib.import_module("hgr_jax.plotting"): PLOTS,
+        inference.roys_root: ("log_survival", "survival", "quantile", "mean"),
+    }
+    every = [(f"{m.__name__}.{name}", getattr(m, name)) for m in named for name in named[m]]
+    return [(name, value) for name, value in every if callable(value)]
 
 
 def test_public_names_exist_and_are_sorted() -> None:

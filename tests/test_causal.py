@@ -67,13 +67,6 @@ def test_pc_of_causal_learn_takes_numbers_and_text(
         assert pc(data, **options).G.get_num_edges() == 2
 
 
-def test_fci_of_causal_learn(columns: dict[str, np.ndarray], objects: np.ndarray) -> None:
-    fci = load("causallearn.search.ConstraintBased.FCI").fci
-    graph, _ = fci(objects, causal_learn_test(), alpha=0.01, show_progress=False)
-    linked = {tuple(sorted((i, j))) for i, j in np.argwhere(graph.graph != 0)}
-    assert linked == {(0, 2), (1, 2), (2, 3)}
-
-
 def test_questions_of_causal_learn_are_asked_once(
     columns: dict[str, np.ndarray], objects: np.ndarray, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -101,16 +94,6 @@ def test_pc_of_pgmpy_takes_a_mixed_frame(columns: dict[str, np.ndarray], rule: s
     frame = pandas.DataFrame(columns).astype({"z": "category"})
     search = pc(ci_test=pgmpy_test(frame), orient_rule=rule, show_progress=False).fit(frame)
     assert sorted(search.causal_graph_.edges()) == sorted(ARROWS)
-
-
-def test_the_older_pc_of_pgmpy(columns: dict[str, np.ndarray]) -> None:
-    pc = load("pgmpy.estimators").PC
-    frame = load("pandas").DataFrame(columns)
-    options = {"variant": "stable", "show_progress": False, "significance_level": 0.01}
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore", FutureWarning)
-        found = pc(frame).estimate(ci_test=pgmpy_test(frame), **options)
-    assert sorted(found.edges()) == sorted(ARROWS)
 
 
 def test_a_test_for_pgmpy_by_itself(columns: dict[str, np.ndarray]) -> None:
@@ -181,17 +164,6 @@ def test_pvalues_of_tigramite(rng: np.random.Generator) -> None:
     for threshold, pvalue in ((value / 2, 0.0), (value * 2, 1.0)):
         run = fixed.run_test(*between, cut_off="max_lag", alpha_or_thres=threshold)
         assert run[:2] == (value, pvalue)
-
-
-def test_series_hold_the_level_where_nothing_is_given() -> None:
-    load("tigramite.pcmci")
-    test, rejected = tigramite_test(), np.zeros(2)
-    for seed in range(40):
-        x = autoregressive(np.random.default_rng(seed), 200, 2, 0.9)
-        exchangeable = hgr_jax.independence_test(*x.T).pvalue
-        rejected += np.array([test.run_test_raw(x[:, :1], x[:, 1:])[1], exchangeable]) < 0.05
-    assert rejected[0] <= 6  # more in 1 of 300 cases at a level of 5%
-    assert rejected[1] > 20
 
 
 # --- DoWhy ---------------------------------------------------------------------

@@ -6,8 +6,6 @@ import shlex
 import string
 from pathlib import Path
 
-import pyarrow as pa
-import pyarrow.parquet
 import pytest
 from cli_scan_support import Command, refusal
 
@@ -26,16 +24,13 @@ AUDIT = "audit t.csv --prediction y --protected age "
 FAULTS: list[tuple[str, str | bytes, str]] = [
     # Files
     ("pair none.csv x y", NUMBERS, "no such file: none.csv"),
-    ("scan none.parquet", NUMBERS, "no such file: none.parquet"),
     ("pair t.csv x y", "", "t.csv is empty"),
     ("pair t.csv x y", "x,y\n", "header but no rows"),
     ("pair t.csv x y", "x,y\n1,2\n", "column 'x' cannot be used: every value that is present"),
     ("scan t.csv", "x,y\n1,2\n2,3,4\n", "t.csv, line 3: expected 2 values as in the header"),
     ("scan t.csv", bytes(range(256)), "t.csv is not a text file (line 1 holds"),
     ("scan t.parquet", NUMBERS, "t.parquet cannot be read as Parquet: "),
-    ("scan t.parquet", b"", "t.parquet cannot be read as Parquet: "),
     ("scan made", NUMBERS, "cannot read made: "),
-    ("scan made.pq", NUMBERS, "cannot read made.pq: Is a directory"),
     ("scan t.csv --out t.csv", NUMBERS, "error: cannot write to t.csv: it is a file"),
     *(
         (f"{line} --out t.csv/in", rows(), "cannot write to t.csv/in: t.csv is a file")
@@ -66,26 +61,21 @@ FAULTS: list[tuple[str, str | bytes, str]] = [
     ("pair t.csv prise size", "price,size\n1,2\n", "did you mean 'price'"),
     ("pair t.csv 'z\x1b[0m' y", "x\x1b[31m,y\n1,2\n", "no column 'z\\x1b[0m'"),
     ("pair t.csv y y", rows(y="ab"), "expected columns that differ, got y, y"),
-    ("pair t.csv y age", rows(y=LEVELS), "column 'y' cannot be used: names or identifiers"),
     ("scan t.csv --target z", NUMBERS, "target 'z' is not a column; there are x"),
     ("scan t.csv --target z", "x\x1b[31m,y\n1,2\n2,1\n", "there are x\\x1b[31m, y."),
     ("scan t.csv --categories 'z\x1b'", NUMBERS, "no column of the table: ['z"),
     (AUDIT + "--protected ahe", rows(), "has no column 'ahe'; did you mean 'age'?"),
     (AUDIT + "--target income", rows(), "has no column 'income'"),
     (AUDIT, rows(age="3"), "age must vary, or nothing can depend on it: it is 3.0 in all 40 rows"),
-    (AUDIT, rows(age="x"), "age must vary, or nothing can depend on it: it is 'x' in all 40 rows"),
     (AUDIT, rows(y="?"), "t.csv has no row with a value in each of age, y\n"),
     (AUDIT, rows(y="abc"), "column 'y' holds text of 3 different values; predictions must be"),
     (AUDIT, rows(age="x" * 39 + "y"), "age has levels of fewer than 10 rows, of which nothing"),
-    (AUDIT, rows(y="1?", age="?1"), "t.csv has no row with a value in each of age, y"),
     # Options
     ("scan t.csv --types x", NUMBERS, "--types: expected COLUMN=TYPE, got 'x'"),
     ("scan t.csv --h 0", NUMBERS, "--h: expected an integer from 1 to 50"),
-    ("scan t.csv --top 0", NUMBERS, "--top: expected an integer from 1"),
     ("scan t.csv --seed -1", NUMBERS, "--seed"),
     ("scan t.csv --sort size", NUMBERS, "--sort: invalid choice: 'size'"),
     (AUDIT + "--threshold 0", rows(), "--threshold: expected a number in (0, 1], got '0'"),
-    (AUDIT + "--threshold 1.5", rows(), "--threshold: expected a number in (0, 1], got '1.5'"),
     (AUDIT + "--threshold nan", rows(), "--threshold: expected a number in (0, 1]"),
     (AUDIT + "--level 1", rows(), "--level: expected a number in (0, 1), got '1'"),
     (AUDIT + "--measure '\x1b[31m'", rows(), "invalid choice"),
@@ -98,27 +88,6 @@ def test_what_cannot_be_done_is_one_line(
 ) -> None:
     name = "t.parquet" if "t.parquet" in line else "t.csv"
     Path(name).write_bytes(content.encode() if isinstance(content, str) else content)
-    for made in ("made", "made.pq"):
-        Path(made).mkdir()
+    Path("made").mkdir()
     assert message in refusal(command, *shlex.split(line))
-    assert sorted(path.name for path in folder.rglob("*")) == sorted(["made", "made.pq", name])
-
-
-def test_parquet_files_without_rows_or_with_part_of_them(folder: Path, command: Command) -> None:
-    def written(name: str, *values: list[float]) -> bytes:
-        columns = [pa.array(v, pa.float64()) for v in values]
-        pa.parquet.write_table(pa.table(columns, ["x"] * len(values)), name)
-        return Path(name).read_bytes()
-
-    written("t.parquet", [])
-    assert "t.parquet holds no records" in refusal(command, "scan", "t.parquet")
-    whole = written("t.parquet", [1, 2, 3])
-    for damaged in (whole[: len(whole) // 2], whole[:4] + b"\xff" * 40 + whole[44:]):
-        Path("t.parquet").write_bytes(damaged)
-        assert "cannot be read as Parquet: " in refusal(command, "scan", "t.parquet")
-    # Two columns of one name are two, and the name of a folder is none.
-    Path("year=2020").mkdir()
-    written("year=2020/t.parquet", [1, 2, 3], [3, 1, 2])
-    said = command("pair", "year=2020/t.parquet", "x", "x (2)", "--h", "1", "--k", "1")
-    assert "x and x (2): 3 rows" in said.out
-    assert "no column 'year'" in refusal(command, "pair", "year=2020/t.parquet", "x", "year")
+    assert sorted(path.name for path in folder.rglob("*")) == sorted(["made", name])

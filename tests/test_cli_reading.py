@@ -71,19 +71,6 @@ def test_the_commands_read_what_scan_reads(folder: Path, table: pd.DataFrame, ru
     assert "note: priors: the first of 2 columns of this name" in done
 
 
-def test_a_pair_with_a_category(folder: Path, table: pd.DataFrame, run: Run) -> None:
-    table["age"] += 20 * (table["sex"] == "Male")
-    table.to_parquet("t.parquet")
-    done = run("pair", "t.parquet", "sex", "age", "--h", "3", "--k", "1")
-    lines = done.splitlines()
-    expected = abs(np.corrcoef(table["sex"] == "Male", table["age"])[0, 1])
-    assert float(lines[2].removeprefix("HGR-KB(3, 1)")) == pytest.approx(expected, abs=6e-5)
-    after = lines[lines.index("f of sex:") + 1 :]
-    heights = {line.split()[1]: float(line.split()[0]) for line in after[:2]}
-    assert heights["Male"] == pytest.approx(-heights["Female"], abs=2e-3)
-    assert Path("hgr-jax-pair/pair.png").read_bytes().startswith(b"\x89PNG")
-
-
 def test_options_of_reading(folder: Path, table: pd.DataFrame, run: Run) -> None:
     rows = [f"{i},{i % 7};{i * i % 5}" for i in range(ROWS)]
     Path("t.csv").write_text("\n".join([*rows, "-999;1", "none given;2", ""]))
@@ -118,43 +105,6 @@ def test_names_that_a_spreadsheet_would_run(folder: Path, run: Run) -> None:
     written = {f"'{name}" for name in names[:-1]} | {names[-1]}
     assert [name for name in written if f"\n{name},b," not in text] == []
     assert set(pd.read_parquet("hgr-jax-scan/pairs.parquet")["a"]) == set(names)
-
-
-def with_dots(number: int) -> str:
-    return f"{number:,}".replace(",", ".")
-
-
-def test_a_published_file_by_every_command(folder: Path, run: Run) -> None:
-    rng = np.random.default_rng(3)
-    area = rng.uniform(20, 90, 2 * ROWS).round(1)
-    rent = (35 * area + rng.normal(scale=60, size=2 * ROWS)).astype(int)
-    rows = [
-        f"{1990 + i // 4}Q{i % 4 + 1};{with_dots(rent[i])};{str(area[i]).replace('.', ',')}"
-        + (";Yes" if area[i] > 50 else ";")
-        for i in range(2 * ROWS)
-    ]
-    head = ["Rents of the city", "", "quarter;rent;area;lift", ";EUR;m\u00b2;"]
-    total = f"Total;{with_dots(rent.sum())};{f'{area.sum():.1f}'.replace('.', ',')};"
-    Path("t.csv").write_text("\n".join([*head, *rows, total, "", "Source: city"]))
-    said = run("scan", "t.csv", "--permutations", "9")
-    assert "6 pairs of 4 columns, 80 rows" in said
-    for note in (
-        "1 line of titles skipped ('Rents of the city'); names in line 3; line 4 holds no values",
-        "left out as a row of totals",
-        "'1990Q1' is read as 1990-01-01",
-        "lift: every value is 'Yes' or missing: missing is a level",
-        "(points between thousands), as elsewhere in the file",
-    ):
-        assert note in said
-    said = run("pair", "t.csv", "rent", "area")
-    assert "rent and area: 80 rows\n" in said
-    expected = abs(pd.Series(rent).corr(pd.Series(area), method="spearman"))
-    shown = next(line for line in said.splitlines() if line.startswith("|Spearman|")).split()[1]
-    assert float(shown) == pytest.approx(expected, abs=1e-4)
-    said = run("audit", "t.csv", "--prediction", "rent", "--protected", "area")
-    assert "t.csv: 80 rows\n" in said
-    said = run("pair", "t.csv", "rent", "area", "--footer", "0", "--decimal", ",")
-    assert "rent and area: 81 rows" in said
 
 
 def test_what_the_file_does_not_tell_is_an_option(folder: Path, command: Command) -> None:

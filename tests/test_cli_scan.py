@@ -11,14 +11,10 @@ import numpy as np
 import pandas as pd
 import pytest
 from cli_scan_support import Command, refusal, run
-from html_support import Open, full_names, texts
 
 import hgr_jax
 from hgr_jax import Scan
 from hgr_jax.cli.outputs import WRITTEN
-from hgr_jax.scanning.fits import HostTransformation
-from hgr_jax.scanning.report import _curve
-from hgr_jax.tables.levels import Category
 
 SCRIPT = "<script>alert(1)</script>"
 
@@ -120,38 +116,6 @@ def test_what_is_written(ran: tuple[str, Path]) -> None:
     assert kept["speed", "drag"].correlation == pytest.approx(exact)
 
 
-def test_the_page_in_a_browser(show: Open, ran: tuple[str, Path]) -> None:
-    page = show(ran[1] / "report.html")
-    pairs = pd.read_csv(ran[1] / "pairs.csv")
-    sure = str((pairs.adjusted_pvalue <= 0.05).sum())
-    assert page.locator("h1").text_content() == "t.csv"
-    assert page.locator("#summary dd").all_text_contents() == [
-        *("300", "5", "10", sure, "2 and 2"),
-        "if rows are exchangeable",
-    ]
-    assert page.locator("#count").text_content() == "10 of 10 pairs"
-    assert list(zip(full_names(page, 0), full_names(page, 1), strict=True)) == list(
-        zip(pairs.a, pairs.b, strict=True)
-    )
-    assert texts(page, 2) == [f"{value:.3f}" for value in pairs.correlation]
-    assert page.locator("#map").is_visible()
-    assert page.locator("#skipped-heading").text_content() == "Columns left out, and notes"
-    notes = ["planet", "kind", "t.csv", MONEY]
-    assert page.locator("#skipped dt").all_text_contents() == notes
-    assert page.locator("#skipped dd").all_text_contents() == [
-        "left out: every value that is present is 3",
-        "note: read as missing: 'NA' (10); in a category (--types) they are levels",
-        "note: read as missing: 'NA' (16 in 2 columns)",
-        "note: 1 infinite value counted as missing",
-    ]
-    assert page.evaluate("document.querySelectorAll('script').length") == 2  # its own
-
-    order = page.locator("#headers th[aria-sort]")
-    assert order.text_content().strip() == "excess"
-    assert order.get_attribute("aria-sort") == "descending"
-    assert "the non-monotone part" in order.get_attribute("title")
-
-
 def test_options_on_a_parquet_file(folder: Path, command: Command) -> None:
     table = columns(15)
     data = pd.DataFrame({name: table[name] for name in ("speed", "drag", MONEY)})
@@ -215,32 +179,6 @@ def test_given_columns(folder: Path, command: Command) -> None:
     chosen = ("--columns", "drag", "far", "--given", "level", "--given", "level", "--force")
     said = command("scan", "t.csv", *options[:-1], *chosen)
     assert "1 pair of 2 columns, 60 rows, polynomials of degree 2 and 2, given level\n" in said.out
-
-
-def test_no_column_of_a_csv_file_stops_it(folder: Path, command: Command) -> None:
-    rng = np.random.default_rng(0)
-    days = pd.Timestamp("2024-05-01") + pd.to_timedelta(rng.permutation(20), unit="D")
-    table = pd.DataFrame({"day": days.astype(str), "y": (days.day_of_year - 130.0) ** 2})
-    table.loc[3, "day"] = None
-    table.insert(0, "y", rng.normal(size=20), allow_duplicates=True)
-    table.to_csv("t.csv")  # with an index, which has no name
-    options = ("--h", "2", "--k", "2", "--top", "1", "--sort", "correlation")
-    said = command("scan", *options, "--target", "y (2)", "t.csv")
-    assert (said.status, said.err) == (0, "")
-    assert "t.csv: 3 pairs of 4 columns, 20 rows" in said.out
-    assert listed(said.out)[0].split()[1:5] == ["day", "y", "(2)", "1.000"]
-    pairs = pd.read_csv("hgr-jax-scan/pairs.csv")
-    assert set(pairs.a) | set(pairs.b) == {"column 1", "y", "day", "y (2)"}
-    assert pairs.n_obs[0] == 19  # without the missing day
-
-
-def test_the_curve_of_a_category() -> None:
-    codes = np.arange(30, dtype=np.int32)
-    names = tuple(f"level {i}" for i in range(30))
-    transform = HostTransformation(None, 2.0 * codes)
-    curve = _curve(transform, codes[1:].astype(float), Category(codes, names))
-    assert tuple(curve.x) == names[1:]
-    assert list(curve.y) == [2.0 * i for i in range(1, 30)]
 
 
 def test_nothing_to_scan(folder: Path, command: Command) -> None:

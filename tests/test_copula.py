@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import dataclasses
 from collections.abc import Callable
 from typing import Any
 
@@ -14,8 +13,6 @@ import pytest
 import hgr_jax
 from bench.data import awkward_pair
 from hgr_jax import Status
-from hgr_jax.core.canonical import prepare, solve
-from hgr_jax.core.fits import as_fit
 
 
 @pytest.fixture
@@ -61,17 +58,6 @@ def test_coefficients_of_several_variables(rng: np.random.Generator) -> None:
         fit.f.formula()
 
 
-def test_new_data(data: tuple[np.ndarray, np.ndarray]) -> None:
-    a, b = data
-    fit = hgr_jax.kb_fit(a[:200], b[:200], 3, 2)
-    np.testing.assert_array_equal(fit.f(a)[:200], fit.f(a[:200]))
-    held_out = fit.score(a[200:], b[200:])
-    expected = np.corrcoef(fit.f(a[200:]), fit.g(b[200:]))[0, 1]
-    np.testing.assert_allclose(held_out, expected, atol=1e-6)
-    assert 0 < held_out <= 1
-    assert fit.score(a[200:], -b[200:]) < held_out
-
-
 def test_sign_rule(rng: np.random.Generator) -> None:
     # The largest component of f on orthonormal polynomials is positive: f grows with a on a
     # monotone relation, and opens upward on a parabola, whatever the sign of b.
@@ -83,16 +69,6 @@ def test_sign_rule(rng: np.random.Generator) -> None:
         assert sign * line.g(np.array([1.0]))[0] > 0
         parabola = hgr_jax.kb_fit(a, sign * (a**2 + noise), 2, 2)
         assert parabola.f(np.array([1.0])) > parabola.f(np.array([0.0]))
-
-
-def test_is_a_frozen_pytree(data: tuple[np.ndarray, np.ndarray]) -> None:
-    fit = hgr_jax.kb_fit(*data, 2, 2)
-    with pytest.raises(dataclasses.FrozenInstanceError):
-        fit.correlation = 1.0  # type: ignore[misc]
-    doubled = jax.tree.map(lambda x: x, fit)
-    assert isinstance(doubled, hgr_jax.KBFit)
-    value = jax.jit(lambda fit, x: fit.f(x))(fit, jnp.zeros(3))
-    np.testing.assert_allclose(value, fit.f(jnp.zeros(3)), atol=1e-6)
 
 
 def test_batches_of_fits(rng: np.random.Generator) -> None:
@@ -133,12 +109,6 @@ class TestStatus:
         assert fit.correlation == 0
         np.testing.assert_array_equal(fit.f(data[0]), np.zeros(400))
 
-    def test_degrees_that_the_data_supports(self) -> None:
-        a = np.arange(40) % 3
-        fit = hgr_jax.kb_fit(a, np.arange(40) % 2, 5, 5)
-        assert fit.degrees.tolist() == [2, 1]
-        assert not np.any(np.asarray(fit.beta)[1:])
-
     def test_far_outlier_beyond_float32_is_told(self) -> None:
         a, b = (x.astype(np.float32) for x in awkward_pair("normal", 1000))
         assert hgr_jax.kb_fit(a, b, 3, 3).status == Status.OPTIMAL
@@ -155,16 +125,6 @@ class TestStatus:
         assert hgr_jax.kb_fit(near, x[:, 1], 1, 1).status == Status.ILL_CONDITIONED
         equal = np.stack([x[:, 0], 3 * x[:, 0] + 1], axis=1)
         assert hgr_jax.kb_fit(equal, x[:, 1], 1, 1).status == Status.OPTIMAL
-
-    def test_residual_decides_whether_the_solver_converged(self) -> None:
-        a, b = (jnp.asarray(x, jnp.float32) for x in awkward_pair("normal", 60))
-        pair = prepare((2, 2), "svd", a, b, None)
-        solution = solve(pair.problem, pair.a, pair.b, None, None)
-        assert as_fit(solution, pair).status == Status.OPTIMAL
-        stopped = dataclasses.replace(solution.pair, residual=jnp.float32(1e-2))
-        fit = as_fit(dataclasses.replace(solution, pair=stopped), pair)
-        assert fit.status == Status.NOT_CONVERGED
-        assert "svd" in fit.message
 
 
 class TestScore:
@@ -206,15 +166,6 @@ def test_coefficients_of_few_values_in_small_units_are_finite() -> None:
     assert fit.f.formula().startswith("-1 + 2e+25 x")
 
 
-def test_coefficients_are_compiled_once(compilations: Any) -> None:
-    a = np.random.default_rng(0).standard_normal(50).astype(np.float32)
-    assert np.isfinite(hgr_jax.kb_fit(a, a**2).alpha).all()
-    again = hgr_jax.kb_fit(-a, a**2)
-    with compilations() as programs:
-        assert np.isfinite(again.alpha).all()
-    assert not programs
-
-
 class TestLeverage:
     def test_one_row_that_makes_the_value(self, rng: np.random.Generator) -> None:
         a, b = rng.standard_normal((2, 500)).astype(np.float32)
@@ -226,6 +177,9 @@ class TestLeverage:
         assert fit.leverage > 0.9
         assert fit.status == Status.ONE_ROW
         assert "influential_row" in fit.message
+        line = hgr_jax.kb_fit(a, b, 1, 1)
+        assert line.status == Status.ONE_ROW
+        assert line.leverage < 0.98  # most is enough
         dropped = hgr_jax.kb_fit(a, b, weights=np.arange(500) != 7)
         assert dropped.status == Status.OPTIMAL
         assert dropped.leverage < 0.3
@@ -268,13 +222,3 @@ def test_one_number_gives_a_scalar(
         assert jnp.isfinite(jax.grad(lambda x: f(x))(0.3))
     with pytest.raises(TypeError, match="x must hold real numbers"):
         f("0.3")
-
-
-def test_one_row_of_a_partial_fit_and_one_level(data: tuple[np.ndarray, np.ndarray]) -> None:
-    a, b = data
-    f = hgr_jax.kb_fit(a, b, given=a * b).f
-    assert f(0.3, given=0.2) == f(0.3, 0.2) == f([0.3], [0.2])[0]
-    assert hgr_jax.spectrum_fit(a, b).f(0.3).shape == (5,)
-    level = np.where(b > np.median(b), "high", "low")
-    of_level = hgr_jax.scan({"a": a, "level": level}, h=2, k=2).fit("a", "level").g
-    assert of_level("high") == of_level(["high"])[0]

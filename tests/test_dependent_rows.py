@@ -90,15 +90,6 @@ def test_lags_are_the_largest_of_each_shift() -> None:
     assert alone.pvalue == pytest.approx(found.pvalue / 9)
 
 
-@pytest.mark.parametrize("kind", [set, iter, dict.fromkeys])
-def test_lags_of_any_kind(kind: Callable[[Any], Any], rng: np.random.Generator) -> None:
-    a = rng.normal(size=120)
-    b = np.roll(a, 2) ** 2 + rng.normal(size=120) / 9
-    found = independence_test(a, b, order=True, lags=kind([0, 1, 2]))
-    assert found == independence_test(a, b, order=True, lags=[0, 1, 2])
-    assert found.lag == 2
-
-
 def test_a_tail_is_no_smaller_than_the_shifts_with_few_values() -> None:
     rng = np.random.default_rng(4)
     x = rng.normal(size=200)
@@ -113,7 +104,7 @@ def test_a_tail_is_no_smaller_than_the_shifts_with_few_values() -> None:
 def test_size_and_power_of_shifts() -> None:
     rng = np.random.default_rng(5)
     rows, count = 500, 45
-    for phi in (0.9, 0.5):
+    for phi in (0.9,):
         design = RowDesign.of(rows, True)
         sides = [
             [design.transformed(functions(x)) for x in autoregressions(rng, rows, phi, count).T]
@@ -126,7 +117,7 @@ def test_size_and_power_of_shifts() -> None:
     plain = [independence_test(*autoregressions(rng, rows, 0.9, 2).T).pvalue for _ in range(20)]
     assert np.mean(np.array(plain) <= 0.05) > 0.6
     # A relation that is not monotone, three rows later.
-    a, noise = (autoregressions(rng, rows, 0.9, 30).T for _ in range(2))
+    a, noise = (autoregressions(rng, rows, 0.9, 15).T for _ in range(2))
     b = np.roll(a, 3, axis=1) ** 2 / 6 + noise
     found = [
         independence_test(*pair, order=True, lags=range(-5, 6)) for pair in zip(a, b, strict=True)
@@ -320,17 +311,6 @@ def test_refusals(options: dict[str, Any], what: str) -> None:
         independence_test(x, y, **options)
 
 
-def test_labels_align() -> None:
-    x, y = (pd.Series(z) for z in np.random.default_rng(13).normal(size=(2, 60)))
-    days = pd.Series(pd.date_range("2024-01-01", periods=60))
-    assert independence_test(x, y, order=days) == independence_test(x, y, order=True)
-    for name in ("order", "groups"):
-        with pytest.raises(ValueError, match=f"a and {name} have different indexes"):
-            independence_test(x, y, **{name: days[::-1]})
-        with pytest.raises(ValueError, match=f"table and {name} have different indexes"):
-            scan(pd.DataFrame({"x": x, "y": y}), **{name: days[::-1]})
-
-
 def table_of(rng: np.random.Generator, rows: int = 240) -> pd.DataFrame:
     x = autoregressions(rng, rows, 0.6, 4)
     x[:, 1] = x[:, 0] ** 2 + x[:, 1] / 2
@@ -454,12 +434,10 @@ def to_parquet(table: pd.DataFrame, path: Path) -> Path:
     "convert",
     [
         lambda table, path: pl.from_pandas(table),
-        lambda table, path: {name: table[name].to_numpy() for name in table},
         lambda table, path: table.astype({"day": str}),
-        to_csv,
         to_parquet,
     ],
-    ids=["polars", "mapping", "texts", "csv", "parquet"],
+    ids=["polars", "texts", "parquet"],
 )
 def test_tables_of_all_kinds(convert: Callable[..., Any], tmp_path: Path) -> None:
     table = table_of(np.random.default_rng(17))[["a", "b", "c", "day", "person"]]
@@ -521,17 +499,7 @@ def test_the_command_line(tmp_path: Path, capsys: pytest.CaptureFixture[str]) ->
     assert "expected columns that differ" in capsys.readouterr().err
 
 
-def test_hints_name_the_options() -> None:
-    rng = np.random.default_rng(21)
-    walks = np.cumsum(rng.normal(size=(300, 2)), axis=0)
-    told = " ".join(scan({"a": walks[:, 0], "b": walks[:, 1]}).findings().remarks)
-    assert "order= (--order) tests all pairs as series" in told
-    x = rng.normal(size=(100, 3))
-    x[:, 1] += x[:, 0]
-    told = " ".join(scan(np.repeat(x, 2, axis=0)).findings().remarks)
-    assert "groups=" in told
-
-
+@pytest.mark.slow
 def test_what_the_guide_says_of_drifts_and_trends() -> None:
     """Nearly all walks with a drift are rejected, and a fifth of trends, without a warning."""
     rng, drifts, trends = np.random.default_rng(3), 0, 0

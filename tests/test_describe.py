@@ -10,7 +10,6 @@ import pandas as pd
 import pytest
 
 from hgr_jax import hgr_fit, scan
-from hgr_jax.core.describe import Shape, turning_points
 
 SHAPES: dict[str, tuple[Callable[[np.ndarray], np.ndarray], str]] = {
     "line": (lambda x: x, "[xy] rises with [xy]$"),
@@ -97,12 +96,3 @@ def test_sentences_of_findings() -> None:
     )
     assert f"     {of('height', 'load')}" in repr(found).splitlines()
     assert found.to_dict()["strongest"][0]["sentence"] == found.strongest[0].sentence
-
-
-def test_turns_and_bins() -> None:
-    assert turning_points(np.array([0.0, 1, 0.9, 2, 0, 3]), 0.5) == (3, 4)
-    assert turning_points(np.array([0.0, 1, 2]), 0.5) == ()
-    assert turning_points(np.zeros(4), 0.0) == ()
-    few = Shape.of(np.repeat([1.0, 2, 7], 20), np.repeat([0.0, 1, 0.2], 20))
-    assert few.points.tolist() == [1, 2, 7]
-    assert few.turns == (1,)

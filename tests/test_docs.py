@@ -34,7 +34,7 @@ ROOT = Path(__file__).parent.parent
 DOCS = ROOT / "docs"
 EXAMPLES = [DOCS / "index.md", *sorted(DOCS.glob("guides/*.md")), *sorted(DOCS.glob("theory/*.md"))]
 NEEDED = {"causal_graphs": ("causallearn", "pgmpy", "tigramite", "dowhy")}
-LONG = {"training_under_a_constraint"}
+LONG = {"training_under_a_constraint", "degrees_and_kernels", "measure_in_a_loss"}
 """Pages whose examples take long, and are near to those of the README and of docstrings."""
 
 ROOMS = ("measures", "inference", "inference.roys_root", "fairness", "datasets", "kernels")

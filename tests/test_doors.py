@@ -76,42 +76,13 @@ def test_masked_labels_are_missing() -> None:
     assert np.isnan(hgr_jax.hgr(A, B, given=texts))
 
 
-def test_missing_text_has_no_pvalue() -> None:
-    town = np.where(A > 0, "here", "there").astype(object)
-    town[MASK] = None
-    assert np.isnan(hgr_jax.independence_test(town, B, given=C).pvalue)
-    with pytest.raises(ValueError, match="'town' has 1 missing value"):
-        hgr_jax.ConditionalTests({"town": town, "b": B})
-
-
-@pytest.mark.parametrize("dtype", ["uint8", "int8", "uint16", "int16", "int32", "uint32", "int64"])
+@pytest.mark.parametrize("dtype", ["uint8", "int16", "uint32"])
 @pytest.mark.parametrize("name", MEASURES)
 def test_integers_of_any_width_are_numbers(name: str, dtype: str) -> None:
     whole = np.round(20 * A - 20 * A.min()).astype(dtype)
     expected = MEASURES[name](whole.astype(np.float32), B.astype(np.float32))
     for x in (whole, jnp.asarray(whole)):
         np.testing.assert_allclose(MEASURES[name](x, B.astype(np.float32)), expected, atol=2e-5)
-
-
-@pytest.mark.parametrize("name", MEASURES)
-def test_booleans_are_numbers(name: str) -> None:
-    expected = MEASURES[name]((A > 0).astype(np.float32), B.astype(np.float32))
-    np.testing.assert_allclose(MEASURES[name](A > 0, B.astype(np.float32)), expected, atol=2e-5)
-
-
-@pytest.mark.parametrize("convert", [np.asarray, jnp.asarray])
-@pytest.mark.parametrize("name", MEASURES)
-def test_integers_that_float32_makes_equal_are_warned_of(name: str, convert: Any) -> None:
-    seconds = convert(np.arange(60, dtype=np.int32) + 1_700_000_000)
-    with pytest.warns(UserWarning, match="lies so far from 0"):
-        MEASURES[name](seconds, B)
-
-
-def test_the_test_of_ranks_keeps_wide_integers() -> None:
-    seconds = np.arange(60) + 1_700_000_000
-    expected = hgr_jax.independence_test(np.arange(60.0), B).pvalue
-    assert hgr_jax.independence_test(seconds, B).pvalue == expected
-    assert hgr_jax.independence_test(jnp.asarray(seconds, jnp.int32), B).pvalue == expected
 
 
 @pytest.mark.parametrize("freq", ["M", "D", "Y"])

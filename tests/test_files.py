@@ -9,9 +9,6 @@ import pytest
 
 from hgr_jax._files import WritingError, atomic_write
 
-FULL = Path("/dev/full")
-"""A device that is always full, on Linux."""
-
 
 def test_a_file_replaces_the_earlier_one_when_complete(tmp_path: Path) -> None:
     path = tmp_path / "new" / "folder" / "a.csv"
@@ -58,15 +55,6 @@ def test_what_cannot_be_written(tmp_path: Path) -> None:
             partial.write_text("")
         assert (raised.value.filename, raised.value.strerror) == (str(tmp_path / place), cause)
     assert list((tmp_path / "folder").iterdir()) == []
-
-
-@pytest.mark.skipif(not FULL.exists(), reason="there is no device that is always full")
-def test_a_full_disk_has_the_name_of_the_file() -> None:
-    with (
-        pytest.raises(WritingError, match=r"No space left on device: '/dev/full'"),
-        atomic_write(FULL) as place,
-    ):
-        place.write_text("a")
 
 
 def test_links_stay_and_lead_to_the_file(tmp_path: Path) -> None:

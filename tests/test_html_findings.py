@@ -9,7 +9,7 @@ from typing import Any
 import jax
 import numpy as np
 import pytest
-from html_support import NAMES, Open, cell, click_cell, count, detail, scan
+from html_support import NAMES, Open, click_cell, count, detail, scan
 
 import hgr_jax
 from hgr_jax.plotting import MAX_BINS, conditional_means
@@ -183,21 +183,6 @@ class TestPictures:
         row.locator("a").press("Enter")
         chosen = [opened.locator(f"#any-{side}").input_value() for side in "ab"]
         assert [NAMES[int(place)] for place in chosen] == names
-
-
-class TestHeatMap:
-    def test_no_pair_is_grey_beside_categories(self, page: HtmlPage) -> None:
-        below = np.asarray(page.below)[~np.eye(len(page.names), dtype=bool)]
-        assert np.isfinite(below).all()
-        assert page.measure_below == "monotone part"
-
-    @pytest.mark.parametrize("columns", [12, 40])
-    def test_every_name_has_its_place(self, show: Open, columns: int) -> None:
-        opened = show(
-            scan([f"c{i}" for i in range(columns)]), viewport={"width": 1400, "height": 900}
-        )
-        (_, first), (_, second) = cell(opened, 0, 0), cell(opened, 1, 1)
-        assert second - first >= 11  # pixels of a name
 
 
 def test_a_page_of_a_hundred_columns_is_small() -> None:

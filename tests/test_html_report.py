@@ -6,7 +6,6 @@ import dataclasses
 import json
 import math
 import re
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -25,7 +24,7 @@ from html_support import (
     scan,
 )
 
-from hgr_jax.scanning.html.page import Curve, Detail, HtmlPage, render, write_html
+from hgr_jax.scanning.html.page import Curve, Detail, HtmlPage, render
 
 HOSTILE = (
     "<script>alert(1)</script>",
@@ -46,22 +45,6 @@ def embedded(page: str) -> dict[str, Any]:
 
 
 class TestFile:
-    def test_written_whole_or_not(self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-        path = tmp_path / "some" / "folder" / "report.html"
-        write_html(scan(["x", "y"]), path)
-        before = path.read_bytes()
-        assert before.startswith(b"<!DOCTYPE html>")
-        assert [file.name for file in path.parent.iterdir()] == ["report.html"]
-
-        def full(*_: object) -> None:
-            raise OSError("disk full")
-
-        monkeypatch.setattr(Path, "replace", full)
-        with pytest.raises(OSError, match="disk full"):
-            write_html(scan(["x", "z"]), path)
-        assert path.read_bytes() == before
-        assert [file.name for file in path.parent.iterdir()] == ["report.html"]
-
     def test_loads_nothing(self) -> None:
         page = render(scan(["x", "y"]))
         assert "default-src 'none'; style-src 'unsafe-inline'; script-src 'unsafe-inline'" in page
@@ -98,14 +81,6 @@ class TestFile:
         assert [column["values"] for column in data["columns"]] == [[0], [0], *[[None]] * 5]
         assert data["details"][0]["sides"][0]["values"] == [None]
 
-    def test_values_of_arrays(self) -> None:
-        row = ("x", "y", np.float32(0.5), np.float64(0.123456789), np.bool_(True), np.int64(7), "F")
-        columns = embedded(render(dataclasses.replace(scan(["x", "y"]), rows=[row])))["columns"]
-        assert columns[3]["values"] == [0.123457]
-        assert columns[4]["levels"] == ["yes"]
-        assert columns[5]["values"] == [7]
-        assert columns[5]["integer"]
-
     def test_headers_say_what_they_mean(self) -> None:
         page = dataclasses.replace(
             scan(["x", "y"]),
@@ -119,15 +94,6 @@ class TestFile:
         assert columns["p-value"]["smallest"] == 1e-12
         assert not columns["p-value"]["ordering"]
         assert columns["KB"]["smallest"] is None
-
-    def test_pictures_keep_their_resolution(self) -> None:
-        seconds = [1_700_000_000.0 + i for i in range(50)]
-        curve = Curve(seconds, [1e-9 * i for i in range(50)])
-        points = [(s, 0.0) for s in seconds]
-        pair = Detail("t", "y", points, curve, curve, [(0.0, 0.0)] * 50)
-        side = embedded(render(scan(["t", "y"], details=[pair])))["details"][0]["sides"][0]
-        assert side["values"] == seconds
-        np.testing.assert_allclose(side["y"], curve.y, atol=1e-12)
 
 
 class TestSafety:

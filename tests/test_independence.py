@@ -7,7 +7,6 @@ import math
 from typing import Any
 
 import jax
-import jax.numpy as jnp
 import numpy as np
 import pandas as pd
 import pytest
@@ -19,9 +18,8 @@ from scipy.stats import hypergeom
 import hgr_jax
 from bench.conditional_designs import DESIGNS
 from hgr_jax import independence_test, scan
-from hgr_jax.core.host import ranks as host_ranks
 from hgr_jax.core.host.ranks import BLOCKS, RankedColumn
-from hgr_jax.inference import IndependenceTest, rank_law, roys_root
+from hgr_jax.inference import IndependenceTest, roys_root
 from hgr_jax.inference.rank_law import (
     combined_pvalues,
     cross_moments,
@@ -52,10 +50,12 @@ def canonical_correlation(a: np.ndarray, b: np.ndarray, h: int, k: int) -> float
     return float(np.linalg.norm(sides[0].T @ sides[1], 2))
 
 
-@pytest.mark.parametrize("rows", [40, 200])
-def test_it_is_the_block_of_the_least_pvalue(rows: int, rng: np.random.Generator) -> None:
+@pytest.mark.parametrize(("rows", "noise"), [(40, 1.0), (200, 1.0), (200, 0.2)])
+def test_it_is_the_block_of_the_least_pvalue(
+    rows: int, noise: float, rng: np.random.Generator
+) -> None:
     a = rng.standard_normal(rows)
-    b = np.cos(3 * a) + rng.standard_normal(rows)
+    b = np.cos(3 * a) + noise * rng.standard_normal(rows)
     found = independence_test(a, b)
     most = min(rows // 3, 32)
     blocks = dict.fromkeys((min(h, most), min(k, most)) for h, k in BLOCKS)
@@ -63,18 +63,12 @@ def test_it_is_the_block_of_the_least_pvalue(rows: int, rng: np.random.Generator
     pvalues = {block: float(survival(value, rows, *block)) for block, value in values.items()}
     assert found.degrees == min(pvalues, key=lambda block: pvalues[block])
     assert found.statistic == pytest.approx(values[found.degrees], abs=1e-9)
-    mean = np.mean([math.tan((0.5 - min(p, 0.99)) * math.pi) for p in pvalues.values()])
+    mean = np.mean([1 / math.tan(math.pi * min(p, 0.99)) for p in pvalues.values()])
     f, g = functions(a), functions(b)
     log_p = combined_pvalues(cross_moments(f, g[:, None]), rows).log_p
-    assert np.exp(log_p[0]) == pytest.approx(0.5 - math.atan(mean) / math.pi, rel=1e-6)
-
-
-def test_of_few_values_the_functions_are_all_there_are(rng: np.random.Generator) -> None:
-    a, b = rng.integers(0, 4, (2, 300))
-    found = independence_test(a, np.where(rng.random(300) < 0.3, a**2 % 3, b))
-    assert found.degrees == (2, 2) or found.degrees[0] <= 3
-    f = functions(a.astype(float))
-    np.testing.assert_allclose(f @ f.T / 300, np.eye(3), atol=1e-12)
+    # Near 0 as the first term of the series of the arctangent.
+    expected = 0.5 - math.atan(mean) / math.pi if mean < 1e3 else 1 / (math.pi * mean)
+    assert log_p[0] == pytest.approx(math.log(expected), abs=1e-6)
 
 
 def test_exact_for_few_rows(rng: np.random.Generator) -> None:
@@ -89,7 +83,7 @@ def test_exact_for_few_rows(rng: np.random.Generator) -> None:
     assert found.pvalue == pytest.approx(exact)
 
 
-@pytest.mark.parametrize("rows", [8, 11])
+@pytest.mark.parametrize("rows", [8, pytest.param(11, marks=pytest.mark.slow)])
 def test_few_rows_agree_with_a_million_permutations(rows: int) -> None:
     """Of few rows no tail is fitted: a perfect order is as rare as it is."""
     x = np.arange(rows)
@@ -104,34 +98,13 @@ def test_few_rows_agree_with_a_million_permutations(rows: int) -> None:
 def test_few_rows_keep_the_level() -> None:
     rng = np.random.default_rng(1)
     pvalues = []
-    for rows in (6, 8, 10, 14, 19):
-        for _ in range(100):
+    for rows in (6, 10, 19):
+        for _ in range(60):
             a, b = rng.standard_normal((2, rows))
             pvalues.append(independence_test(np.round(a, 1), b).pvalue)
     for level in (0.01, 0.05, 0.2):
         share, error = np.mean(np.array(pvalues) <= level), math.sqrt(level / len(pvalues))
         assert share <= level + 3 * error
-
-
-KINDS_OF_PAIRS = ["few rows", "few values", "group and number", "groups", "numbers", "rare level"]
-
-
-@pytest.mark.parametrize("kind", KINDS_OF_PAIRS)
-def test_a_scan_has_the_same_pvalue(kind: str, rng: np.random.Generator) -> None:
-    group = rng.choice(list("abc"), 90)
-    score = rng.standard_normal(90) + (group == "a")
-    a, b = {
-        "few rows": (score[:12], score[:12] ** 2 + rng.standard_normal(12)),
-        "few values": (np.where(rng.random(90) < 0.05, score, 0), rng.standard_normal(90)),
-        "group and number": (group, score),
-        "groups": (group, np.where(rng.random(90) < 0.7, group, rng.choice(list("abc"), 90))),
-        "numbers": (score, score**2 + rng.standard_normal(90)),
-        "rare level": (np.where(np.arange(90) < 6, "rare", "usual"), rng.exponential(size=90) ** 4),
-    }[kind]
-    found = scan({"a": a, "b": b})
-    alone = independence_test(a, b)
-    assert found["a", "b"].pvalue == pytest.approx(alone.pvalue, rel=1e-9)
-    assert found["a", "b"].pvalue_source == alone.source
 
 
 def test_a_category_has_a_pvalue_beyond_permutations(rng: np.random.Generator) -> None:
@@ -179,14 +152,11 @@ def test_rejections_of_independent_variables(kind: str, rng: np.random.Generator
     assert low <= reached <= high
 
 
-@pytest.mark.parametrize("zeros", [0.8, 0.93])
-def test_rare_values_of_independent_variables_are_no_evidence(
-    zeros: float, rng: np.random.Generator
-) -> None:
+def test_rare_values_of_independent_variables_are_no_evidence(rng: np.random.Generator) -> None:
     """Two columns that are 0 in most rows share few others, whose functions may agree."""
     count, rows = 60, 300
     values = rng.standard_normal((2, count, rows))
-    a, b = np.where(rng.random(values.shape) < zeros, 0, values)
+    a, b = np.where(rng.random(values.shape) < 0.93, 0, values)
     p = np.array([hgr_jax.hgr_fit(*pair).pvalue for pair in zip(a, b, strict=True)])
     for level in (0.001, 0.01, 0.05):
         assert np.sum(p < level) <= stats.binom.ppf(0.999, count, level)
@@ -238,12 +208,12 @@ class TestWeights:
     def test_uneven_weights_are_permuted(self, rng: np.random.Generator) -> None:
         options = {"permutations": 199}
         pvalues = []
-        for _ in range(200):
+        for _ in range(100):
             a, b, weights = rng.standard_normal((3, 60))
             found = independence_test(a, b, weights=np.exp(2 * weights), **options)
             if found.source == "permutation":
                 pvalues.append(found.pvalue)
-        assert len(pvalues) > 180
+        assert len(pvalues) > 90
         low, high = stats.binom.ppf([0.001, 0.999], len(pvalues), 0.1)
         assert low <= np.sum(np.array(pvalues) <= 0.1) <= high
 
@@ -261,15 +231,17 @@ class TestGiven:
         assert independence_test(a, both + a, given=c).pvalue < 1e-4
 
     @pytest.mark.parametrize(
-        "name",
-        ["curved", "scale", "levels", "binary x", "one step", "step of the sum", "levels, square"],
+        ("name", "dim"),
+        [
+            *(("curved", 1), ("levels", 1), ("one step", 1), ("levels, square", 1)),
+            *(("scale", 3), ("binary x", 3), ("step of the sum", 3)),
+        ],
     )
-    @pytest.mark.parametrize("dim", [1, 3])
     def test_designs(self, name: str, dim: int) -> None:
         (design,) = [each for each in DESIGNS if each.name == name]
         rng = np.random.default_rng([dim, *name.encode()])
         pvalues = []
-        for _ in range(60):
+        for _ in range(40):
             x, y, z = design.draw(rng, 300, dim)
             pvalues.append(independence_test(x, y, given=z).pvalue)
         reached = np.mean(np.array(pvalues) <= 0.05)
@@ -298,23 +270,12 @@ class TestGiven:
         expected = independence_test((c + e)[:100], (c + f)[:100], given=c[:100])
         assert independence_test(c + e, c + f, given=c, weights=0.3 * few) == expected
         pvalues = []
-        for _ in range(150):
+        for _ in range(60):
             c, e, f = rng.standard_normal((3, 150))
             weights = rng.uniform(0.2, 1, 150)
             pvalues.append(independence_test(c + e, c + f, given=c, weights=weights).pvalue)
         assert np.mean(np.array(pvalues) <= 0.1) <= 0.2
         assert independence_test(c + e, c + e + f, given=c, weights=weights).pvalue < 1e-4
-
-    def test_text_that_is_a_function_of_given_text_is_explained(self) -> None:
-        rng = np.random.default_rng(7)
-        district = rng.integers(0, 12, 600)
-        region, names = (np.array(list("nesw"))[district // 3], np.array(list("abcdefghijkl")))
-        coin = rng.integers(0, 2, 600)
-        use = np.where(rng.random(600) < 0.3, coin, district // 3 % 2)
-        for other in (coin, np.where(use, "yes", "no")):
-            for pair in ((region, other), (other, region)):
-                found = independence_test(*pair, given=names[district])
-                assert (found.pvalue, found.source) == (1.0, "explained")
 
     @pytest.mark.parametrize("columns", [1, 2])
     def test_codes_without_an_order_are_levels(self, columns: int) -> None:
@@ -403,13 +364,6 @@ class TestConditionalTests:
                 assert (found.source, found.degrees) == (single.source, single.degrees)
                 assert found.pvalue == pytest.approx(single.pvalue, rel=1e-9)
 
-    def test_keep_what_they_share(self, rng: np.random.Generator) -> None:
-        table = rng.standard_normal((400, 8))
-        tests = hgr_jax.ConditionalTests(table)
-        first = [tests(i, j, (6, 7)).pvalue for i in range(6) for j in range(i)]
-        again = [tests(j, i, (7, 6)).pvalue for i in range(6) for j in range(i)]
-        assert first == pytest.approx(again, rel=1e-9)
-
     def test_refusals(self, rng: np.random.Generator) -> None:
         table = {"x": rng.standard_normal(40), "y": np.ones(40), "z": np.arange(40.0)}
         with pytest.raises(ValueError, match="'y' cannot be used"):
@@ -440,21 +394,6 @@ class TestWhatItDoesNotDependOn:
         assert swapped.pvalue == pytest.approx(found.pvalue, rel=1e-6)
         assert swapped.degrees == found.degrees[::-1]
 
-    def test_the_kind_of_array(self, rng: np.random.Generator) -> None:
-        a, b = rng.integers(0, 50, (2, 70))
-        found = independence_test(a, b)
-        for x, y in (
-            (a.tolist(), b.tolist()),
-            (pd.Series(a), pd.Series(b)),
-            (jnp.asarray(a), jnp.asarray(b)),
-            (a.astype(np.float32), b.astype(np.float64)),
-        ):
-            assert independence_test(x, y) == found
-
-    def test_digits_that_float32_has_not(self, rng: np.random.Generator) -> None:
-        a = rng.permutation(100)
-        assert independence_test(a + 2**50, a).pvalue == independence_test(a, a).pvalue < 1e-50
-
 
 class TestPermutations:
     def test_they_stop_where_many_reach(self, rng: np.random.Generator) -> None:
@@ -476,12 +415,6 @@ class TestPermutations:
         certain = independence_test(a, a + 0.1 * noise, method="permutation")
         assert (certain.source, certain.pvalue) == ("tail", pytest.approx(1e-8))
 
-    def test_of_few_orders_or_few_of_them_there_is_no_tail(self, rng: np.random.Generator) -> None:
-        assert independence_test(np.arange(9), np.arange(9)).pvalue >= 1 / math.factorial(9)
-        a = rng.standard_normal(30)
-        found = independence_test(a, a, method="permutation", permutations=99)
-        assert (found.pvalue, found.source) == (0.01, "permutation")
-
 
 class TestTies:
     def test_a_rare_level_is_not_trusted(self, rng: np.random.Generator) -> None:
@@ -492,45 +425,22 @@ class TestTies:
         by_law = independence_test(rare, rng.standard_normal(300), method="rank")
         assert by_law.source == "rank"
 
-    def test_degrees_are_those_that_ties_leave(self, rng: np.random.Generator) -> None:
-        dice = rng.integers(0, 6, 500)
-        assert trusted(dice.astype(float))[0] == 5
-        assert trusted(rng.standard_normal(500)) == (32, 1.0)
-        skewed = rng.geometric(0.7, 500).astype(float)
-        degree, worth = trusted(skewed)
-        assert 0 < degree < len(np.unique(skewed)) - 1
-        assert 50 <= 500 * worth**2 <= 500
 
-
-class TestDegenerateData:
-    def test_constants_and_few_rows(self) -> None:
-        nothing = IndependenceTest(0.0, 1.0, "exact", (0, 0), 0.0)
-        assert independence_test(np.ones(20), np.arange(20)) == nothing
-        assert independence_test([1.0], [2.0]) == nothing
-        assert independence_test([0, 1], [3, 2]).pvalue == 1
-
-    def test_nan(self) -> None:
-        found = independence_test([0, 1, np.nan], [3, 2, 1])
+def test_degenerate_data(rng: np.random.Generator) -> None:
+    nothing = IndependenceTest(0.0, 1.0, "exact", (0, 0), 0.0)
+    assert independence_test(np.ones(20), np.arange(20)) == nothing
+    assert independence_test([1.0], [2.0]) == nothing
+    assert independence_test([0, 1], [3, 2]).pvalue == 1
+    for far in (np.nan, np.inf):
+        found = independence_test([0, 1, far], [3, 2, 1])
         assert np.isnan([found.statistic, found.pvalue, found.null_mean]).all()
-
-    def test_infinity_gives_nan(self, rng: np.random.Generator) -> None:
-        a, b = rng.standard_normal((2, 50))
-        far = np.where(a == a.max(), np.inf, a)
-        assert np.isnan(independence_test(far, b).pvalue)
+    a = rng.permutation(100)  # digits that float32 has not
+    assert independence_test(a + 2**50, a).pvalue == independence_test(a, a).pvalue < 1e-50
+    found = independence_test(a[:30], a[:30], method="permutation", permutations=99)
+    assert (found.pvalue, found.source) == (0.01, "permutation")  # too few for a tail
 
 
 class TestFunctions:
-    @pytest.mark.parametrize(("rows", "count"), [(17, 5), (50, 16), (96, 32), (333, 32)])
-    def test_they_are_orthonormal_on_the_ranks(self, rows: int, count: int) -> None:
-        f = host_ranks.untied(rows, host_ranks.function_count(rows))[:, ::2]
-        assert f.shape == (count, rows)
-        np.testing.assert_allclose(f @ f.T / rows, np.eye(count), atol=1e-13)
-        np.testing.assert_allclose(f.mean(axis=1), 0, atol=1e-13)
-
-    def test_of_very_many_rows_they_are_nearly_orthonormal(self) -> None:
-        f = host_ranks.untied(100_000, 32)[:, ::2]
-        np.testing.assert_allclose(f @ f.T / 100_000, np.eye(32), atol=2e-6)
-
     @pytest.mark.parametrize("turned", [False, True])
     def test_they_find_what_oscillates_fast(self, turned: bool, rng: np.random.Generator) -> None:
         a = rng.uniform(-1, 1, 200)
@@ -558,13 +468,10 @@ class TestLaw:
         found = log_probability(grid, rows)
         assert (np.diff(found) >= -1e-12).all()
         assert found[-1] == 0
+        assert log_probability(np.array([-np.inf]), rows) <= -math.lgamma(rows + 1) * (1 - 1e-9)
         assert found[0] >= -math.lgamma(rows + 1) - 1e-9
         # It exceeds its level somewhat, the more the smaller the level and the number of rows.
         assert (found >= np.maximum(grid, -math.lgamma(rows + 1)) + np.log(0.9)).all()
-
-    def test_zero(self) -> None:
-        rarest = -math.lgamma(31)
-        assert log_probability(np.array([-np.inf]), 30) == pytest.approx(rarest)
 
 
 @pytest.mark.parametrize("rows", [1000, 200_000])
@@ -593,17 +500,6 @@ def test_no_rare_value_is_lost_in_the_logarithm() -> None:
     expected = math.log(2) - math.log(math.comb(4000, 2000))
     assert found == pytest.approx(expected, rel=1e-11)
     assert expected < -2000
-
-
-def test_many_pairs(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(rank_law, "COUNTED_NUMBERS", 40)
-    monkeypatch.setattr(rank_law, "COUNTED_AT_ONCE", 3)
-    x = (np.random.default_rng(0).random((7, 103)) < 0.4).astype(np.int32)
-    x[:, -1] = 1  # alone in its block
-    pairs = np.stack(np.triu_indices(7, 1), axis=1)
-    expected = [fisher_log_pvalues(103, sum(x[i] & x[j]), sum(x[i]), sum(x[j])) for i, j in pairs]
-    found = rank_law.exact_log_pvalues([*x], pairs)
-    np.testing.assert_allclose(found, expected, rtol=1e-12)
 
 
 @pytest.mark.parametrize("weighted", [False, True])
@@ -674,7 +570,7 @@ class TestLevelsGivenOthers:
 
         kinds = name.split(", ")
         pvalues = []
-        for _ in range(100):
+        for _ in range(50):
             c = rng.standard_normal(600)
             a, b = draw(c, kinds[0] if "logit" not in name else "logit"), draw(c, kinds[-1])
             pvalues.append(independence_test(a, b, given=c).pvalue)
@@ -709,7 +605,7 @@ class TestLevelsGivenOthers:
 
 def test_weights_of_few_effective_rows(rng: np.random.Generator) -> None:
     pvalues = []
-    for _ in range(100):
+    for _ in range(50):
         c, e, f = rng.standard_normal((3, 400))
         w = np.exp(1.5 * rng.standard_normal(400))
         pvalues.append(

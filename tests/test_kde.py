@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import functools
 from typing import Any
 
 import jax
@@ -37,7 +36,7 @@ def pair(rng: np.random.Generator, rows: int) -> tuple[np.ndarray, np.ndarray]:
     return a, a**2 + 0.3 * rng.standard_normal(rows)
 
 
-@pytest.mark.parametrize("rows", [50, 300, 2000])
+@pytest.mark.parametrize("rows", [50, 2000])
 def test_against_maxcorr(rows: int, rng: np.random.Generator) -> None:
     import maxcorr
 
@@ -110,18 +109,3 @@ def test_long_data_in_blocks(rng: np.random.Generator, monkeypatch: pytest.Monke
     blocks = jax.value_and_grad(hgr_jax.kde)(a, b, **options)
     np.testing.assert_allclose(blocks[0], whole[0], atol=1e-6)
     np.testing.assert_allclose(blocks[1], whole[1], atol=1e-6)
-
-
-def test_long_data_need_no_matrix_of_kernels() -> None:
-    rows, points = 2**18, 40
-    data = jax.ShapeDtypeStruct((rows,), jnp.float32)
-    gradient = jax.jit(jax.grad(functools.partial(hgr_jax.kde, points=points), argnums=(0, 1)))
-    analysis = gradient.lower(data, data).compile().memory_analysis()
-    assert analysis.temp_size_in_bytes < rows * points * 4 / 2
-
-
-def test_chi2_is_at_least_the_square_of_kde() -> None:
-    rng = np.random.default_rng(0)
-    a, noise = rng.normal(size=(2, 20, 300))
-    for b in (noise, a**2 + noise, a + noise):
-        assert (jax.vmap(hgr_jax.chi2)(a, b) >= jax.vmap(hgr_jax.kde)(a, b) ** 2 - 1e-6).all()

@@ -176,21 +176,6 @@ def test_names_of_mappings() -> None:
     assert list(matrix.columns) == list(matrix.index) == [2020, 2021, ("c", 1)]
 
 
-def test_repeated_names_have_numbers() -> None:
-    table = pd.DataFrame(np.stack([A, B, C], axis=1), columns=["a", "a", None])
-    assert list(hgr_jax.hgr_matrix(table).columns) == ["a", "a (2)", "column 3"]
-
-
-def test_aligned_rows_are_as_arrays() -> None:
-    turned = B.iloc[ORDER]
-    first, second = A.align(turned, join="inner")
-    plain = A.to_numpy(), B.to_numpy()
-    assert float(hgr_jax.kb(first, second, 2, 2)) == pytest.approx(
-        float(hgr_jax.kb(*plain, 2, 2)), abs=1e-6
-    )
-    hgr_jax.kb(A, turned.to_numpy(), 2, 2)
-
-
 def fairness_calls() -> dict[str, tuple[Callable[..., Any], tuple[str, ...]]]:
     """What takes labelled rows in `hgr_jax.fairness`, and its labelled arguments."""
     model = LinearRegression().fit(ROWS_OF_X, B)

@@ -20,7 +20,6 @@ KEY = jax.random.key(0)
 
 MEASURES: dict[str, Callable[..., jax.Array]] = {
     "ace": hgr_jax.ace,
-    "ace on few rows": functools.partial(hgr_jax.ace, span=(0.03, 1.0)),
     "chi2": functools.partial(hgr_jax.chi2, points=10),
     "distance_correlation": hgr_jax.distance_correlation,
     "distance_correlation, unbiased": functools.partial(
@@ -42,7 +41,7 @@ MEASURES: dict[str, Callable[..., jax.Array]] = {
     "total": functools.partial(hgr_jax.total, h=3, k=2),
 }
 
-TOLERANCES = {"ace": 1e-8, "ace on few rows": 1e-8, "rdc": 1e-9, "neural": 1e-9, "kb": 1e-11}
+TOLERANCES = {"ace": 1e-8, "rdc": 1e-9, "neural": 1e-9, "kb": 1e-11}
 """Of those that end an iteration, or divide by little."""
 
 
@@ -52,8 +51,13 @@ def pair(rows: int, *, tied: bool = False) -> tuple[np.ndarray, np.ndarray]:
     return (np.round(2 * a), np.round(b)) if tied else (a, b)
 
 
+every_measure = pytest.mark.parametrize(
+    "name", [pytest.param(n, marks=[pytest.mark.slow] * (n == "neural")) for n in MEASURES]
+)
+
+
 @pytest.mark.usefixtures("x64")
-@pytest.mark.parametrize("name", MEASURES)
+@every_measure
 def test_values_are_those_of_exact_shapes(name: str, compilations: Any) -> None:
     measure, tolerance = MEASURES[name], TOLERANCES.get(name, 1e-12)
     a, b = pair(LENGTHS[0])
@@ -70,7 +74,7 @@ def test_values_are_those_of_exact_shapes(name: str, compilations: Any) -> None:
 
 
 @pytest.mark.usefixtures("x64")
-@pytest.mark.parametrize("name", MEASURES)
+@every_measure
 def test_few_rows_and_degenerate_data(name: str) -> None:
     measure = MEASURES[name]
     a, b = pair(100)
@@ -92,7 +96,7 @@ FITS: dict[str, Callable[..., Any]] = {
 
 
 @pytest.mark.usefixtures("x64")
-@pytest.mark.parametrize("name", FITS)
+@pytest.mark.parametrize("name", ["ace", pytest.param("neural", marks=pytest.mark.slow)])
 def test_fits_are_of_the_rows_alone(name: str, compilations: Any) -> None:
     def fitted(rows: int) -> Any:
         fit = FITS[name](*pair(rows))

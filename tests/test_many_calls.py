@@ -99,6 +99,6 @@ def test_any_length_takes_few_programs(lengths: int) -> None:
 
 
 @pytest.mark.parametrize("calls", [25, pytest.param(500, marks=pytest.mark.slow)])
-@pytest.mark.parametrize("what", ["kb", "scan", "predict"])
+@pytest.mark.parametrize("what", ["kb", "scan", pytest.param("predict", marks=pytest.mark.slow)])
 def test_threads_end_with_the_right_values(what: str, calls: int) -> None:
     run(THREADS, calls, what, seconds=200 if calls < 100 else 900)

@@ -52,6 +52,7 @@ NEEDS_FIVE_ROWS = {"hgr"}
 COMPARED_ELSEWHERE = {
     "ace",
     "distance_correlation",
+    "hgr",
     "hsic",
     "kb",
     "kernel_cca",
@@ -151,7 +152,9 @@ def test_what_is_not_finite_gives_nan(name: str, bad: float, pair: tuple[Any, An
         assert np.isnan(value_and_gradients(name, *broken)[0])
 
 
-@every_short_measure
+@pytest.mark.parametrize(
+    "name", [pytest.param(n, marks=[pytest.mark.slow] * (n in {*LONG, "hgr"})) for n in MEASURES]
+)
 def test_one_and_two_rows(name: str) -> None:
     """Also where all is made of pairs of rows, of which there is none."""
     measure, one = MEASURES[name], np.ones(1, np.float32)
@@ -201,14 +204,6 @@ def test_memory_is_of_some_numbers_a_row(name: str) -> None:
     column = jax.ShapeDtypeStruct((2**14,), jnp.float32)
     program = jax.jit(jax.value_and_grad(measure, argnums=(0, 1))).lower(column, column).compile()
     assert program.memory_analysis().temp_size_in_bytes < 2**14 * bytes_of_a_row
-
-
-@every_measure
-def test_integers_and_lists_are_converted(name: str) -> None:
-    a, b = [1, 2, 3, 4, 5, 7, 9, 8], [True, False, True, True, False, False, True, False]
-    value = MEASURES[name](a, b)
-    assert value.dtype == jnp.result_type(float)
-    assert np.isfinite(value)
 
 
 @every_measure

@@ -6,9 +6,6 @@ import functools
 from collections.abc import Callable, Iterator
 from typing import Any
 
-import hypothesis
-import hypothesis.extra.numpy as arrays
-import hypothesis.strategies as st
 import jax
 import jax.numpy as jnp
 import numpy as np
@@ -73,8 +70,6 @@ class TestDistanceCorrelation:
         np.testing.assert_allclose(value * abs(value), expected, atol=1e-12)
         value = dcor(a[:, :1], b[:, 1])
         np.testing.assert_allclose(value, np.sqrt(dense_dcor(a[:, 0], b[:, 1])), atol=1e-12)
-        a, b = sample("ties", 2000)
-        np.testing.assert_allclose(dcor(a, b), np.sqrt(dense_dcor(a, b)), atol=1e-12)
 
     def test_iris(self) -> None:
         """By the R package energy, dCor of setosa and versicolor is 0.3060479.
@@ -139,7 +134,7 @@ class TestHSIC:
         """Of ties the median distance is 0, and the bandwidth 1 in the units of the data."""
         a, b = sample("dependent", 40)
         ties = (a > 0.5).astype(float) * 3, np.round(b)
-        few = [(sample("dependent", n), (None, None)) for n in (2, 3, 5, 41)]
+        few = [(sample("dependent", n), (None, None)) for n in (2, 3, 5)]
         for (x, y), widths in (
             *few,
             ((a, b), (0.7, 0.7)),
@@ -180,7 +175,7 @@ def test_float32_against_float64(form: str) -> None:
         compiler_options={"xla_backend_optimization_level": 2},
     )
     distances = form.startswith("dcor")
-    rows = 3000 if "sorted" in form else 1500 if distances else 1000
+    rows = 800 if distances else 500
     for kind in ("dependent", "independent", "sorted", "ties")[: 4 if distances else 1]:
         a, b = (x.astype(np.float32) for x in sample(kind, rows))
         a = a + np.float32(1e4 if distances and kind == "dependent" else 3)
@@ -221,7 +216,7 @@ def test_derivatives(form: str, n: int, rng: np.random.Generator) -> None:
 
 @every_form
 def test_degenerate_data(form: str) -> None:
-    n = 1500 if "sorted" in form else 24
+    n = 24
     function = jax.jit(jax.value_and_grad(FORMS[form], (0, 1)))
     b = sample("dependent", n)[1].astype(np.float32)
     binary = (b > 3).astype(np.float32)
@@ -260,32 +255,6 @@ def test_invariance(measure: Callable[..., jax.Array], rng: np.random.Generator)
     np.testing.assert_allclose(measure(b, a), value, atol=1e-14)
 
 
-@hypothesis.settings(max_examples=25, deadline=None, derandomize=True)
-@hypothesis.given(
-    arrays.arrays(np.float32, (2, 9), elements=st.floats(-100, 100, width=32)),
-    arrays.arrays(np.int32, (2, 9), elements=st.integers(0, 2)),
-    st.booleans(),
-)
-def test_properties(values: np.ndarray, few: np.ndarray, mixed: bool) -> None:
-    a, b = (values[0], few[1]) if mixed else few
-    value = dcor(a, b)
-    assert 0 <= value <= 1
-    np.testing.assert_allclose(value**2, jax.jit(dcor)(a, b) ** 2, atol=1e-4)
-    turned = b[::-1], a[::-1]
-    np.testing.assert_allclose(value**2, dcor(*turned) ** 2, atol=1e-5)
-    value = hsic(a, b)
-    assert 0 <= value <= 1
-    np.testing.assert_allclose(hsic(*turned), value, atol=1e-5)
-    assert -1 <= hsic(a, b, unbiased=True) <= 1
-
-
-@pytest.mark.parametrize("dtype", [np.float32, np.float64])
-@pytest.mark.usefixtures("x64")
-def test_rounding_is_not_taken_for_variation(dtype: type) -> None:
-    """Rows at equal distances have U-centred distances of 0 up to rounding."""
-    assert dcor(jnp.eye(7, dtype=dtype), jnp.arange(7, dtype=dtype), unbiased=True) == 0
-
-
 FEW_VALUES: dict[str, Callable[[np.random.Generator, int], np.ndarray]] = {
     "rare": lambda rng, n: rng.random(n) < 0.01,
     "levels": lambda rng, n: rng.integers(0, 5, n),
@@ -307,46 +276,25 @@ def test_float32_is_float64_on_the_host(unbiased: bool) -> None:
         assert float(found) == pytest.approx(exact, rel=1e-6, abs=1e-9), kind
 
 
-def test_float32_is_float64_traced() -> None:
-    slope = jax.jit(jax.value_and_grad(dcor))
-    for kind in ("rare", "levels", "rounded"):
-        rng = np.random.default_rng(2301)
-        a, b = (FEW_VALUES[kind](rng, 2_000).astype(np.float32) for _ in range(2))
-        found = slope(a, b)
-        with jax.enable_x64(True):
-            exact = jax.jit(jax.value_and_grad(dcor))(a.astype(float), b.astype(float))
-        for one, other in zip(found, exact, strict=True):
-            atol = 1e-4 * np.abs(other).max()
-            np.testing.assert_allclose(one, other, atol=atol, err_msg=kind)
-
-
 def test_one_row_that_differs_has_no_unbiased_correlation() -> None:
-    """Its U-centred distances are 0 up to rounding."""
+    """Nor have rows at equal distances: their U-centred distances are 0 up to rounding."""
     with jax.enable_x64(True):
+        for dtype in (np.float32, np.float64):
+            assert dcor(jnp.eye(7, dtype=dtype), jnp.arange(7, dtype=dtype), unbiased=True) == 0
         a, b = (np.arange(500) == row for row in (7, 9))
         for measure in (FORMS["dcor unbiased"], jax.jit(FORMS["dcor unbiased"])):
             assert measure(a, b) == 0
 
 
-@pytest.mark.parametrize(("measure", "order"), [(dcor, -0.5), (FORMS["hsic of a bandwidth"], -1.0)])
-def test_independent_variables_have_values_of_an_order(
-    measure: Callable[..., jax.Array], order: float
-) -> None:
-    rng = np.random.default_rng(0)
-    few, many = (
-        np.mean([measure(a, b) for a, b in rng.normal(size=(20, 2, rows))]) for rows in (100, 400)
-    )
-    assert np.log(many / few) / np.log(4) == pytest.approx(order, abs=0.3)
+@pytest.fixture(scope="class")
+def forgotten() -> Iterator[None]:
+    yield
+    jax.clear_caches()
 
 
-@pytest.mark.usefixtures("x64")
+@pytest.mark.usefixtures("x64", "forgotten")
 class TestOtherConstants:
     """Last, as they make JAX forget its programs."""
-
-    @pytest.fixture(autouse=True)
-    def programs(self) -> Iterator[None]:
-        yield
-        jax.clear_caches()
 
     def test_median_of_many_rows(
         self, rng: np.random.Generator, monkeypatch: pytest.MonkeyPatch
@@ -371,17 +319,13 @@ class TestOtherConstants:
     def test_blocks_equal_the_whole(
         self, rng: np.random.Generator, monkeypatch: pytest.MonkeyPatch
     ) -> None:
-        """Values, gradients and second derivatives; the last block is not full."""
+        """Values and gradients; the last block is not full."""
         a, b = jnp.asarray(rng.standard_normal(23)), jnp.asarray(rng.standard_normal((23, 2)))
         # Both forms of entries, with and without the diagonal.
         forms = [FORMS[name] for name in ("dcor unbiased", "hsic")]
 
         def derivatives(a: jax.Array) -> Any:
-            def slopes(a: jax.Array) -> Any:
-                results = [jax.value_and_grad(form, (0, 1))(a, b) for form in forms]
-                return sum(jnp.sum(jnp.cos(slope[0])) for _, slope in results), results
-
-            return jax.grad(slopes, has_aux=True)(a)
+            return [jax.value_and_grad(form, (0, 1))(a, b) for form in forms]
 
         whole = jax.jit(derivatives)(a)
         monkeypatch.setattr(pairs, "BLOCK_ENTRIES", 23 * 3 * 4)

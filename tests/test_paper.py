@@ -29,7 +29,7 @@ NEED_TABLES = {
 }
 
 
-SLOW = {"correlations", "determinism", "heldout", "history", "properties", "results"}
+SLOW = {"correlations", "determinism", "heldout", "history", "properties", "results", "usecase"}
 
 
 @pytest.mark.parametrize(
@@ -262,6 +262,7 @@ def test_inner_folds_choose_from_training_rows_only(
     assert (way.degree, way.factor, way.steps) == (5, 0.45, 2 * heldout.CHUNK)
 
 
+@pytest.mark.slow
 def test_networks_measure_an_attribute_in_the_units_they_were_trained_in() -> None:
     """The last networks of a training, on its rows: about the value of its last step."""
     rng = np.random.default_rng(0)

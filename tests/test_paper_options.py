@@ -187,6 +187,7 @@ class TestTrainings:
         assert (np.diff(found[:, 1]) > 0).all()
         assert np.isfinite(found).all()
 
+    @pytest.mark.slow
     def test_a_history(self, patients: enforcement.Setting) -> None:
         found = history.curve(patients, "HGR-KDE", 0, steps=4, every=1)
         np.testing.assert_array_equal(found[:, 0], [1, 2, 3, 4])
@@ -203,6 +204,7 @@ class TestTrainings:
         assert free[0, 5] == pytest.approx(patients.didi(prediction, train))
 
 
+@pytest.mark.slow
 def test_calibration_of_other_networks(tmp_path: Path, capsys: Any) -> None:
     arguments = ["--tables", "diabetes", "--hidden", "3", "2,2", "--batches", "2", "--folds", "2"]
     arguments += ["--steps", "4", "--every", "2", "--out", str(tmp_path)]

@@ -84,12 +84,6 @@ class TestScan:
         with pytest.raises(error, match=message):
             found[names]
 
-    def test_pairs_that_were_not_asked_for(self) -> None:
-        found = scan(table(), h=1, k=1, target="drag", test=None)
-        assert found["speed", "drag"].correlation >= 0
-        with pytest.raises(KeyError, match="'speed' and 'species' was not measured"):
-            found["speed", "species"]
-
     @pytest.mark.parametrize("which", ["correlation", "pvalue", "n_obs", "pvalue_source"])
     def test_matrices_with_names(self, found: Scan, which: str) -> None:
         frame = found.to_matrix(which)
@@ -117,13 +111,6 @@ class TestScan:
         assert names == ["column (2)", "speed", "column", "species"]
         shown = frame.to_pandas().set_index("column (2)")
         np.testing.assert_allclose(shown, expected, atol=1e-12)
-
-    def test_one_call_takes_the_options_of_a_scan(self) -> None:
-        x = np.random.default_rng(0).normal(size=(50, 2))
-        frame = hgr_jax.hgr_matrix({"a": x[:, 0], "b": x[:, 1]}, measure="sk")
-        assert frame.loc["a", "b"] == scan(x, measure="sk", test=None).correlation[0, 1]
-        with pytest.raises(TypeError, match="multiple values for keyword argument 'test'"):
-            hgr_jax.hgr_matrix(x, test="auto")
 
     def test_labels_of_a_category(self, found: Scan) -> None:
         fit = found.fit("species", "speed")
@@ -215,13 +202,3 @@ class TestFit:
 def test_modules_by_attribute(name: str) -> None:
     assert getattr(hgr_jax, name).__name__ == f"hgr_jax.{name}"
     assert name in dir(hgr_jax)
-
-
-def test_rows_of_series_are_matched_by_position() -> None:
-    a = pd.Series(np.linspace(-1, 1, 40))
-    b = a**2
-    value = hgr_jax.kb(a, b, 2, 2)
-    assert isinstance(value, jax.Array)
-    assert float(value) == pytest.approx(1, abs=1e-4)
-    with pytest.raises(ValueError, match="same number of rows"):
-        hgr_jax.kb(a, b[:9])

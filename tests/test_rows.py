@@ -11,7 +11,6 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import hgr_jax
-from hgr_jax.core.numerics import any_in_batch
 from hgr_jax.core.rows import padded_length
 
 
@@ -24,8 +23,7 @@ def test_at_most_a_quarter_is_padding(rows: int) -> None:
 
 
 @pytest.mark.usefixtures("x64")
-@pytest.mark.parametrize("rows", [7, 20_011, 20_480])
-@pytest.mark.parametrize("weighted", [False, True])
+@pytest.mark.parametrize(("rows", "weighted"), [(7, False), (20_011, True)])
 def test_values_are_those_of_exact_shapes(
     rows: int, weighted: bool, rng: np.random.Generator
 ) -> None:
@@ -58,9 +56,3 @@ def test_a_batch_in_which_one_pair_needs_repair(rng: np.random.Generator) -> Non
     values = jax.vmap(lambda a, b: hgr_jax.kb(a, b, h=6, k=6))(a, b)
     expected = [hgr_jax.kb(x, y, h=6, k=6) for x, y in zip(a, b, strict=True)]
     np.testing.assert_allclose(values, expected, atol=1e-10)
-
-
-def test_a_condition_of_any_in_a_batch() -> None:
-    flags = np.array([[False, True], [False, False]])
-    assert jax.vmap(any_in_batch)(flags[:, 1]).tolist() == [True, True]
-    assert jax.vmap(jax.vmap(any_in_batch))(flags).tolist() == [[True] * 2] * 2

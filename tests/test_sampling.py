@@ -72,12 +72,9 @@ def source(kind: str, table: pd.DataFrame, folder: Path, tmp_path: Path) -> Any:
         return tmp_path
     makers = {
         "folder": lambda: folder,
-        "pattern": lambda: str(folder / "part-*.parquet"),
         "dataset": lambda: pyarrow.dataset.dataset(folder, exclude_invalid_files=True),
         "stream": lambda: Stream(arrow),
-        "reader": lambda: arrow.to_reader(),
         "batches": lambda: iter(parts_of(table, 1, 30_000)),
-        "arrow": lambda: arrow,
         "mapping": lambda: {name: table[name].to_numpy() for name in table},
         "polars": lambda: optional("polars").from_pandas(table),
         "lazy": lambda: optional("polars").scan_parquet(folder / "part-*.parquet"),
@@ -87,8 +84,8 @@ def source(kind: str, table: pd.DataFrame, folder: Path, tmp_path: Path) -> Any:
     return makers[kind]()
 
 
-KINDS = ["csv", "csv parts", "parquet", "folder", "pattern", "dataset", "stream", "reader"]
-KINDS += ["batches", "arrow", "mapping", "polars", "lazy", "duckdb", "dask"]
+KINDS = ["csv", "csv parts", "parquet", "folder", "dataset", "stream", "batches", "mapping"]
+KINDS += ["polars", "lazy", "duckdb", "dask"]
 
 
 @pytest.mark.parametrize("kind", KINDS)

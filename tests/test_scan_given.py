@@ -59,12 +59,11 @@ def canonical(a: np.ndarray, b: np.ndarray, known: np.ndarray, w: Any = None) ->
 
 
 @pytest.mark.usefixtures("x64")
-@pytest.mark.parametrize("holes", [False, True])
 @pytest.mark.parametrize(
-    ("given", "options"),
+    ("holes", "given", "options"),
     [
-        (hgr_jax.Given([0]), {"h": 5, "k": 5}),
-        (hgr_jax.Given([0, 1], degree=3), {"h": 3, "k": 2}),
+        (False, hgr_jax.Given([0]), {"h": 5, "k": 5}),
+        (True, hgr_jax.Given([0, 1], degree=3), {"h": 3, "k": 2}),
     ],
 )
 def test_every_value_is_that_of_kb(
@@ -76,16 +75,6 @@ def test_every_value_is_that_of_kb(
     for weights in (None, w):
         found = scan(x, given=given, weights=weights, test=None, **options)
         is_kb(found, x, options["h"], options["k"], weights, given)
-
-
-@pytest.mark.usefixtures("x64")
-def test_degree_1_is_partial_correlation(rng: np.random.Generator) -> None:
-    x = table(rng)
-    found = scan(x, h=1, k=1, given=hgr_jax.Given(["x0", "x1"], degree=1), test=None)
-    precision = np.linalg.inv(np.cov(x[:, [2, 3, 0, 1]].T))
-    partial = precision[0, 1] / np.sqrt(precision[0, 0] * precision[1, 1])
-    assert found.correlation[2, 3] == pytest.approx(abs(partial), abs=1e-9)
-    assert found.pearson[2, 3] == pytest.approx(abs(partial), abs=1e-9)
 
 
 @pytest.mark.usefixtures("x64")
@@ -102,8 +91,8 @@ def test_values_in_float32(rng: np.random.Generator) -> None:
     x = table(rng).astype(np.float32)
     x[:, 5] = x[:, 0] + 0.05 * rng.normal(size=ROWS)
     given = hgr_jax.Given([0], degree=3)
-    for y in (x, with_holes(x)):
-        is_kb(scan(y, h=3, k=2, given=given, test=None), y, 3, 2, given=given, tolerance=2e-4)
+    x = with_holes(x)
+    is_kb(scan(x, h=3, k=2, given=given, test=None), x, 3, 2, given=given, tolerance=2e-4)
 
 
 def mixed(rng: np.random.Generator, holes: bool) -> pd.DataFrame:
@@ -186,8 +175,9 @@ def test_what_is_explained_has_no_value(rng: np.random.Generator) -> None:
     assert np.isfinite(found.correlation[3, 4])
 
 
-@pytest.mark.parametrize("of_c", [np.square, np.exp, lambda c: np.sin(3 * c), lambda c: -c])
-@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+@pytest.mark.parametrize(
+    ("of_c", "dtype"), [(np.square, np.float32), (lambda c: np.sin(3 * c), np.float64)]
+)
 def test_a_function_of_what_is_given_is_left_out(of_c: Any, dtype: Any) -> None:
     rng = np.random.default_rng(1301)
     c = rng.uniform(-1, 1, 300).astype(dtype)
@@ -227,7 +217,7 @@ def test_pvalues_are_those_of_the_test_of_each_pair(rng: np.random.Generator) ->
 
 def test_pairs_with_a_category() -> None:
     few = []
-    for seed in range(40):
+    for seed in range(20):
         rng = np.random.default_rng(seed)
         frame = mixed(rng, holes=False)[["age", "kind", "color"]]
         frame["size"] = frame["age"] ** 2 + rng.normal(size=ROWS)  # depends on kind by age alone
@@ -265,6 +255,7 @@ def test_what_is_shown_and_kept(rng: np.random.Generator, tmp_path: Path) -> Non
     x = with_holes(table(rng))
     found = scan(x, given=["x0", 1], h=2, k=1, target=[4, 5])
     assert "(kb, h=2, k=1, given x0, x1)" in repr(found)
+    assert (found["x2", "x4"].degrees_a, found["x2", "x4"].degrees_b) == (2, 1)
     assert found.notes["x0"] == (
         "it is given, and missing in 10 rows, which are left out of all pairs"
     )

@@ -27,49 +27,10 @@ def frame(seed: int = 0) -> pd.DataFrame:
             "kind": np.select([x < -1, x > 1], ["low", "high"], "middle"),
             "letter": rng.choice(list("uvwxyz"), ROWS),
             "gaps": np.where(rng.random(ROWS) < 0.2, np.nan, np.exp(x)),
+            "zeros": np.where(rng.random(ROWS) < 0.95, 0, x),
+            "rare": np.where(np.arange(ROWS) < 6, "rare", "usual"),
         }
     )
-
-
-def debiased(matrix: np.ndarray, h: int, k: int, rows: int) -> float:
-    """The population correlation that gives the top singular value, found by bisection."""
-    square = np.linalg.norm(matrix, 2) ** 2
-    a, b = (h - 1) / rows, (k - 1) / rows
-    low, high = np.sqrt(a * b) + 1e-12, 1.0
-
-    def limit(r: float) -> float:
-        return (r * (1 - a) + a) * (r * (1 - b) + b) / r
-
-    if limit(low) > square:
-        return 0.0
-    for _ in range(100):
-        middle = (low + high) / 2
-        low, high = (middle, high) if limit(middle) < square else (low, middle)
-    return float(np.sqrt(low))
-
-
-def test_it_is_hgr_of_each_pair() -> None:
-    table = frame()
-    numbers = table[["x", "square", "steps", "positive", "noise"]].astype(float)
-    found = scan(numbers)
-    assert found.settings["measure"] == "hgr"
-    for i, j in found.pairs:
-        a, b = (numbers.iloc[:, c].to_numpy() for c in (i, j))
-        assert found.correlation[i, j] == pytest.approx(float(hgr_jax.hgr(a, b)), abs=1e-3)
-        test = hgr_jax.independence_test(a, b)
-        assert found.pvalue[i, j] == pytest.approx(test.pvalue, rel=1e-3, abs=1e-300)
-    np.testing.assert_array_equal(found.rank_correlation, found.correlation)
-    without = scan(numbers, test=None)
-    np.testing.assert_array_equal(without.correlation, found.correlation)
-    assert np.isnan(without.pvalue).all()
-
-
-def test_monotone_maps_change_nothing() -> None:
-    table = frame()[["x", "square", "steps", "noise"]]
-    recoded = table.assign(x=np.exp(table["x"]), steps=-(table["steps"] ** 3), noise=table["noise"])
-    one, other = scan(table), scan(recoded)
-    np.testing.assert_allclose(one.correlation, other.correlation, atol=1e-6)
-    np.testing.assert_allclose(one.pvalue, other.pvalue, rtol=1e-4)
 
 
 def test_naming_a_degree_chooses_kb() -> None:
@@ -94,58 +55,6 @@ def test_fast_relations_have_all_functions() -> None:
     assert found.correlation[0, 1] > 0.9
 
 
-def test_categories() -> None:
-    table = frame()
-    found = scan(table[["x", "kind", "letter"]])
-    codes = [pd.factorize(table[name])[0] for name in ("kind", "letter")]
-    counts = pd.crosstab(*codes).to_numpy()
-    rows, columns = counts.sum(axis=1), counts.sum(axis=0)
-    expected = np.outer(rows, columns) / ROWS
-    residual = (counts - expected) / np.sqrt(np.outer(rows, columns))
-    value = debiased(residual, 2, 5, ROWS)
-    square = np.linalg.norm(residual, 2) ** 2
-    score = -ROWS * np.log1p(-square) - 4 * (2 + 5 - 1)
-    dependence = 1 / (1 + np.exp((-1 - score) / 2))
-    assert found["kind", "letter"].correlation == pytest.approx(dependence * value, abs=1e-6)
-    assert found["x", "kind"].correlation > 0.95
-    assert found["x", "letter"].correlation < 0.1
-    # A category of two levels, and a number of two values, are one variable.
-    two = np.where(table["x"] > 0.3, "b", "a")
-    both = {"two": two, "number": (two == "b") * 1.0, "x": table["x"].to_numpy()}
-    of_two = scan(both)
-    assert of_two["x", "two"].correlation == pytest.approx(
-        of_two["x", "number"].correlation, abs=0.02
-    )
-
-
-@pytest.mark.parametrize("seed", range(3))
-def test_every_level_of_a_category_counts(seed: int) -> None:
-    """The levels carry the whole relation, so that leaving out any one of them shows."""
-    rng = np.random.default_rng(seed)
-    i = rng.integers(0, 4, ROWS)
-    j = (i + rng.integers(0, 3, ROWS) * (rng.random(ROWS) < 0.6)) % 5
-    table = pd.DataFrame({"i": np.array(list("badc"))[i], "j": np.array(list("vuxyw"))[j]})
-    counts = pd.crosstab(table["i"], table["j"]).to_numpy()
-    expected = np.outer(counts.sum(axis=1), counts.sum(axis=0))
-    residual = (counts - expected / ROWS) / np.sqrt(expected)
-    value = debiased(residual, 3, 4, ROWS)
-    assert scan(table)["i", "j"].correlation == pytest.approx(value, abs=1e-5)
-    # The best function of a level is the mean of a number in it.
-    table["sum"] = i + rng.standard_normal(ROWS)
-    assert scan(table)["i", "sum"].correlation == pytest.approx(np.sqrt(5 / 9), abs=0.05)
-
-
-def test_gaps_of_its_own() -> None:
-    table = frame()
-    found = scan(table[["x", "square", "gaps", "kind"]])
-    kept = table.dropna()
-    expected = float(hgr_jax.hgr(kept["square"].to_numpy(), kept["gaps"].to_numpy()))
-    assert found["square", "gaps"].correlation == pytest.approx(expected, abs=0.03)
-    assert found["square", "gaps"].n_obs == len(kept)
-    alone = scan(kept[["gaps", "kind"]])["gaps", "kind"].correlation
-    assert found["gaps", "kind"].correlation == pytest.approx(alone, abs=1e-3)
-
-
 def test_weights() -> None:
     table = frame()[["x", "square", "noise"]]
     half = np.arange(ROWS) < ROWS // 2
@@ -156,31 +65,6 @@ def test_weights() -> None:
     assert uneven["x", "square"].correlation == pytest.approx(
         scan(table)["x", "square"].correlation, abs=0.03
     )
-
-
-def test_given_columns() -> None:
-    rng = np.random.default_rng(2)
-    c = rng.standard_normal(1000)
-    table = {
-        "c": c,
-        "a": c + rng.standard_normal(1000),
-        "b": np.exp(c) * rng.exponential(size=1000),
-    }
-    plain, found = scan(table), scan(table, given="c")
-    assert plain["a", "b"].correlation > 0.3
-    assert found["a", "b"].correlation < 0.15
-    assert found["a", "b"].pvalue > 0.01
-
-
-def test_the_first_of_many() -> None:
-    rng = np.random.default_rng(3)
-    x = rng.standard_normal((300, 40))
-    x[:, 7] = x[:, 3] ** 2 + 0.3 * x[:, 7]
-    whole = scan(x)
-    for by in ("pvalue", "correlation"):
-        first = next(iter(scan(x, top=hgr_jax.Top(3, by))))
-        assert {first.a, first.b} == {"x3", "x7"}
-        assert first.correlation == pytest.approx(whole["x3", "x7"].correlation, abs=1e-6)
 
 
 def test_fits_and_details() -> None:
@@ -241,13 +125,12 @@ def test_intervals() -> None:
         scan(table[["x", "square", "noise"]], given="noise").interval("x", "square")
 
 
-@pytest.mark.parametrize("seed", [0, 1])
 @pytest.mark.parametrize(
     "name", ["7 half waves", "20 half waves", "season", "sine of a normal", "sawtooth of 8"]
 )
-def test_a_pair_has_one_number_inside_its_intervals(name: str, seed: int) -> None:
+def test_a_pair_has_one_number_inside_its_intervals(name: str) -> None:
     (law,) = [law for law in oscillating_laws() if law.name == name]
-    x, y = law.sample(np.random.default_rng(seed), 1300)
+    x, y = law.sample(np.random.default_rng(0), 1300)
     found, fit = scan({"x": x, "y": y}), hgr_jax.hgr_fit(x, y)
     values = [hgr_jax.hgr(x, y), fit.correlation, found["x", "y"].correlation]
     values.append(found.fit("x", "y").correlation)
@@ -290,10 +173,18 @@ def test_degenerate_columns() -> None:
         assert 0 <= pair.correlation <= 1
 
 
-@pytest.mark.parametrize("weighted", [False, True])
-@pytest.mark.parametrize("degrees", [{}, {"h": 3, "k": 2}])
-@pytest.mark.parametrize("rows", [60, 600])
-def test_a_pair_has_one_number_and_one_p_value(rows, degrees, weighted):
+@pytest.mark.parametrize(
+    ("rows", "degrees", "weighted"),
+    [
+        (60, {}, True),
+        (600, {}, False),
+        (60, {"h": 3, "k": 2}, False),
+        (600, {"h": 3, "k": 2}, True),
+    ],
+)
+def test_a_pair_has_one_number_and_one_p_value(
+    rows: int, degrees: dict[str, int], weighted: bool
+) -> None:
     rng = np.random.default_rng(1)
     table = frame().iloc[:rows].copy()
     table["holes"] = table["letter"].where(rng.random(rows) > 0.3)
@@ -311,7 +202,7 @@ def test_a_pair_has_one_number_and_one_p_value(rows, degrees, weighted):
         )
 
 
-def test_categories_have_an_interval_without_tests():
+def test_categories_have_an_interval_without_tests() -> None:
     scanned = scan(frame(), test=None)
     low, high = scanned.interval("kind", "letter")
     assert low <= scanned["kind", "letter"].rank_correlation <= high

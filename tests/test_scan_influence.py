@@ -95,15 +95,6 @@ def test_of_categories_of_one_kernel_and_of_nothing() -> None:
         scan(x[:50], measure="pearson", test=None).influence("x0", "x1")
 
 
-def test_a_pair_in_full_is_its_fit(found: Scan) -> None:
-    x = with_an_outlier()
-    pair = found.details("c", "d")
-    assert pair is not None
-    fit = found.fit("c", "d")
-    np.testing.assert_allclose(pair.f(x[:, 2]), fit.f(x[:, 2]), atol=2e-4)
-    np.testing.assert_allclose(pair.g(x[:, 3]), fit.g(x[:, 3]), atol=2e-4)
-
-
 @pytest.mark.parametrize("rows", [6, 40])
 def test_a_row_dominates_a_pair_as_it_does_a_fit(rows: int) -> None:
     rng = np.random.default_rng(2)

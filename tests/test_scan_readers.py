@@ -93,7 +93,7 @@ def readings(table: pd.DataFrame, path: Path, options: dict[str, Any]) -> Iterat
     table.iloc[: ROWS // 3].to_csv(path.parent / "parts" / "1.csv", index=False)
     table.iloc[ROWS // 3 :].to_csv(path.parent / "parts" / "2.csv", index=False)
     yield hgr_jax.scan(path.parent / "parts", **options)
-    for partitions in (1, 3, 7):
+    for partitions in (1, 7):
         parts = frames.from_pandas(table, npartitions=partitions, sort=False)
         yield hgr_jax.scan(parts, **options)
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import tracemalloc
 from pathlib import Path
 from typing import Any
@@ -13,7 +14,7 @@ import hgr_jax
 from hgr_jax import Scan, scan
 from hgr_jax.cli.main import main
 from hgr_jax.scanning import size
-from hgr_jax.scanning.report import heat_map_columns
+from hgr_jax.scanning.report import MAX_MAPPED, heat_map_columns
 from hgr_jax.scanning.result import MATRICES
 
 
@@ -36,6 +37,9 @@ WIDE = 2500
 """Number of columns whose square takes 6 MB as bytes, and 50 MB as numbers."""
 
 
+slow = functools.partial(pytest.param, marks=pytest.mark.slow)
+
+
 def wide(gaps: bool) -> np.ndarray:
     x = np.random.default_rng(0).normal(size=(40, WIDE))
     x[:, 7] = x[:, 0] ** 2
@@ -49,9 +53,9 @@ def wide(gaps: bool) -> np.ndarray:
     ("options", "gaps", "pairs"),
     [
         ({"target": "x0"}, False, WIDE - 1),
-        ({"target": ["x0", "x2000"], "among": range(1000)}, False, 1999),
-        ({"target": "x0", "h": 2, "k": 2, "test": None}, True, WIDE - 1),
-        ({"target": "x0", "top": WIDE - 1}, False, WIDE - 1),
+        slow({"target": ["x0", "x2000"], "among": range(1000)}, False, 1999),
+        slow({"target": "x0", "h": 2, "k": 2, "test": None}, True, WIDE - 1),
+        slow({"target": "x0", "top": WIDE - 1}, False, WIDE - 1),
         ({"target": "x0", "top": hgr_jax.Top(200, "correlation"), "test": None}, True, 200),
     ],
     ids=["all", "among", "of degrees", "top", "some"],
@@ -87,10 +91,10 @@ def test_a_picture_and_a_report_of_a_wide_table(tmp_path: Path) -> None:
     """They show the columns of the first pairs."""
     found = scan(wide(False)[:, :1100], target="x0", test=None)
     columns = heat_map_columns(found)
-    assert len(columns) == 1000
+    assert len(columns) == MAX_MAPPED
     assert {0, 7} <= {*columns.tolist()}
     found.report(tmp_path / "report.html")
-    assert "The heat map is of 150 columns" in (tmp_path / "report.html").read_text()
+    assert f"The heat map is of {MAX_MAPPED} columns" in (tmp_path / "report.html").read_text()
     assert "correlation" not in vars(found)
 
 

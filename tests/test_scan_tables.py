@@ -62,6 +62,7 @@ def test_communities(communities_table: tuple[list[str], np.ndarray]) -> None:
     assert all(pair.pvalue < 1e-6 for pair in pairs)
 
 
+@pytest.mark.slow
 def test_counties() -> None:
     table = pd.read_csv(path_of("acs2015_county_data.csv"))
     found = scan(table, h=3, k=3)
@@ -80,6 +81,7 @@ def test_counties() -> None:
     assert found.correlation[hispanic] == pytest.approx(reference.kb(a, b, 3, 3), abs=1e-4)
 
 
+@pytest.mark.slow
 def test_adult(tmp_path: Path) -> None:
     """Text, numbers, and ``?`` for what is missing, as a file of commas."""
     parts = [path_of("adult.data").read_text(), path_of("adult.test").read_text()]

@@ -15,7 +15,6 @@ import hgr_jax
 from hgr_jax import Scan, independence_test, kb, scan
 from hgr_jax.cli.main import main
 from hgr_jax.core.host.ranks import codes_of, ranked_columns, ranks
-from hgr_jax.inference.rank_law import ExactScreen
 from hgr_jax.scanning import screen
 from hgr_jax.scanning import top as first_pairs
 from hgr_jax.scanning.screen import RankScreen, as_float32
@@ -103,14 +102,11 @@ def test_the_first_pairs_come_first(whole: Scan, by: str) -> None:
 @pytest.mark.parametrize(
     ("options", "by", "pairs"),
     [
-        ({"target": "c0"}, "pvalue", 19),
         ({"target": "c8"}, "pvalue", 19),
-        ({"target": ["c2", "c14"]}, "pvalue", 37),
         ({"target": ["c0", "text"]}, "pvalue", 37),
         ({"target": ["c1", "c4", "c8"], "among": ["c0", "c2", "text"]}, "pvalue", 9),
         ({"test": None}, "correlation", 190),
         ({"weights": np.repeat([1.0, 1.01, 0], 100)}, "pvalue", 190),
-        ({"weights": np.linspace(0.8, 1, ROWS)}, "pvalue", 190),
         ({"categories": ["c3"], "test": hgr_jax.Test(permutations=19)}, "pvalue", 190),
     ],
 )
@@ -127,11 +123,8 @@ def test_other_options(options: dict[str, Any], by: str, pairs: int) -> None:
     assert_same(scan(table(), top=hgr_jax.Top(25, by), **options), expected)
 
 
-@pytest.mark.parametrize("by", ["pvalue", "correlation"])
-@pytest.mark.parametrize("options", [{}, {"target": [1, 20]}])
-def test_columns_of_two_values(
-    options: dict[str, Any], by: str, monkeypatch: pytest.MonkeyPatch
-) -> None:
+@pytest.mark.parametrize(("options", "by"), [({}, "pvalue"), ({"target": [1, 20]}, "correlation")])
+def test_columns_of_two_values(options: dict[str, Any], by: str) -> None:
     """Alone or beside others, also where one value is too rare for a law of ranks."""
     rng = np.random.default_rng(9)
     x = rng.normal(size=(120, 22))
@@ -140,22 +133,12 @@ def test_columns_of_two_values(
     x[:, 5:15] = x[:, 5:15] > 0.2
     x[:, 15:21] = x[:, 15:21] > 1.6
     x[:9, 14] = np.nan
-    screened: list[int] = []
-
-    def log_pvalues(screen: ExactScreen, left: int, right: int) -> Any:
-        found = exactly(screen, left, right)
-        screened.append(int(np.isfinite(found).sum()))
-        return found
-
-    exactly = ExactScreen.log_pvalues
-    monkeypatch.setattr(ExactScreen, "log_pvalues", log_pvalues)
     few = hgr_jax.Test(permutations=19)
     whole = scan(x, test=few, **options)
     found = scan(x, test=few, top=hgr_jax.Top(400, by), **options)
     assert len(found) == len(whole)
     assert_same(found, whole)
     assert set(whole.pvalue_source[tuple(whole.pairs.T)]) == {"rank", "exact", "permutation"}
-    assert "target" in options or sum(screened) == 15 * 14 // 2
 
 
 def test_what_is_kept_can_be_used(whole: Scan, tmp_path: Path) -> None:
@@ -218,9 +201,6 @@ def test_far_outlier_leaves_ranks_as_they_are() -> None:
         [p.adjusted_pvalue for p in whole.top(3, by="pvalue")],
         rtol=2e-3,
     )
-    given = scan(x, given="x2")["x0", "x1"].pvalue
-    alone = independence_test(x[:, 0], x[:, 1], given=x[:, 2]).pvalue
-    assert given == pytest.approx(alone, rel=1e-3)
 
 
 @pytest.mark.parametrize("missing", [[6], slice(None)])
@@ -300,15 +280,6 @@ def test_command(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert len((tmp_path / "out" / "pairs.csv").read_text().splitlines()) == 4
     assert main([*scan_it, "--keep", "3", "--given", "c1"]) == 2
     assert "top is for scans without given columns" in capsys.readouterr().err
-
-
-def test_command_that_keeps_none(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    """Of a category no excess is known."""
-    lines = ["a,kind", *(f"{i},{'uvw'[i % 3]}" for i in range(60))]
-    (tmp_path / "few.csv").write_text("\n".join(lines))
-    out = ["--out", str(tmp_path / "out")]
-    assert main(["scan", str(tmp_path / "few.csv"), "--keep", "3", "--sort", "excess", *out]) == 0
-    assert "no pair could be ranked, and none is kept" in capsys.readouterr().out
 
 
 def test_a_false_discovery_rate_whatever_depends_on_what() -> None:

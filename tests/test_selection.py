@@ -26,14 +26,6 @@ def by_fitting(a: Any, b: Any, h: int, k: int, weights: Any) -> list[float]:
     return scores
 
 
-@pytest.mark.parametrize("rows", [83, 60, 4, 5])
-def test_folds_hold_every_row_once(rows: int) -> None:
-    sizes = np.bincount(deal_folds(KEY, rows, FOLDS), minlength=FOLDS)
-    assert len(sizes) == FOLDS
-    assert sizes.sum() == rows
-    assert np.ptp(sizes) <= 1
-
-
 @pytest.mark.usefixtures("x64")
 def test_scores_are_those_of_a_loop_of_fits(rng: np.random.Generator) -> None:
     weights = rng.uniform(0.5, 2, ROWS)

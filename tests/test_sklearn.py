@@ -58,25 +58,6 @@ def test_scores_are_hgr_column_by_column(table: tuple[np.ndarray, np.ndarray]) -
         assert pvalues[2] < 1e-9
 
 
-def test_what_leaves_scores_as_they_are(table: tuple[np.ndarray, np.ndarray]) -> None:
-    x, y = table
-    labels = classes_of(y)
-    order = np.random.default_rng(1).permutation(ROWS)
-    for score, target in ((hgr_regression, y), (hgr_classif, labels)):
-        expected = score(x, target)
-        for moved in (score(x * -1e-3 + 70, target), score(x[order], target[order])):
-            np.testing.assert_allclose(moved[0], expected[0], atol=1e-4)
-            np.testing.assert_allclose(moved[1], expected[1], rtol=0.05, atol=0.01)
-        swapped = [values[::-1] for values in score(x[:, ::-1], target)]
-        np.testing.assert_allclose(swapped, expected, atol=1e-5)
-    expected = hgr_classif(x, labels)
-    for names in (["x", "z", "y"], [7, -1, 3]):
-        renamed = np.asarray(names)[np.unique(labels, return_inverse=True)[1]]
-        np.testing.assert_allclose(hgr_classif(x, renamed), expected, atol=1e-5)
-    far = hgr_regression(x, 1e9 + y)  # float32 holds only a few digits of it
-    np.testing.assert_allclose(far[0], hgr_regression(x, y)[0], atol=1e-4)
-
-
 def test_tests_of_rare_classes_keep_their_size(rng: np.random.Generator) -> None:
     x = np.exp(rng.standard_normal((30, 300)))
     labels = np.repeat(CLASSES, [24, 4, 2])

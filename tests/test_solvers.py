@@ -9,7 +9,6 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
-from hgr_jax.core.linalg import inverse_cholesky
 from hgr_jax.core.paper import MAX_ITERATIONS, double_kernel
 from hgr_jax.core.solvers import CanonicalPair, top_pair
 
@@ -63,14 +62,6 @@ def test_of_tied_functions_the_first(start: np.ndarray | None, rng: np.random.Ge
     assert np.isfinite(jax.grad(lambda m: double_kernel(m, start).v.sum())(m)).all()
 
 
-def test_what_is_not_definite_gives_nan() -> None:
-    s = jnp.asarray([[[1.0, 2.0], [2.0, 1.0]], [[1.0, 0.0], [0.0, 1.0]]])
-    assert np.isnan(inverse_cholesky(s[0])).any()
-    found = np.asarray(jax.vmap(inverse_cholesky)(s))
-    assert np.isnan(found[0]).any()
-    np.testing.assert_array_equal(found[1], np.eye(2))
-
-
 def matrix_of_moments(rng: np.random.Generator) -> np.ndarray:
     """Cross moments of orthonormal functions: singular values up to 1, at times close."""
     h, k = rng.integers(1, 7, 2)
@@ -86,11 +77,11 @@ def matrix_of_moments(rng: np.random.Generator) -> np.ndarray:
 def test_the_papers_way_and_the_closed_form_agree(
     dtype: type, tolerance: float, rng: np.random.Generator, request: pytest.FixtureRequest
 ) -> None:
-    """By 20 kinds of matrices, in values, and in derivatives along a direction."""
+    """By 8 kinds of matrices, in values, and in derivatives along a direction."""
     if dtype is np.float64:
         request.getfixturevalue("x64")
     arrived = 0
-    for _ in range(20):
+    for _ in range(8):
         m = matrix_of_moments(rng)
         direction = jnp.asarray(rng.standard_normal(m.shape) / m.size, dtype)
         (value, moved), (expected, expected_moved) = (
@@ -103,4 +94,4 @@ def test_the_papers_way_and_the_closed_form_agree(
         np.testing.assert_allclose(value, np.linalg.svd(m, compute_uv=False)[0], atol=tolerance)
         np.testing.assert_allclose(moved, expected_moved, atol=tolerance)
         arrived += int(double_kernel(jnp.asarray(m, dtype)).iterations) < MAX_ITERATIONS
-    assert arrived >= 5
+    assert arrived >= 2

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import functools
 from typing import Any
 
 import jax
@@ -77,12 +76,6 @@ class TestDerivatives:
 
         check_derivatives(everything, data)
 
-    def test_transformations_compose(self, data: Triple) -> None:
-        a, b = (x.reshape(2, 20) for x in data[:2])
-        gradient = jax.jit(jax.grad(lambda a, b: hgr_jax.total(a, b, 2, 2)))
-        alone = jnp.stack([gradient(x, y) for x, y in zip(a, b, strict=True)])
-        np.testing.assert_allclose(jax.vmap(gradient)(a, b), alone, atol=1e-12)
-
 
 class TestTies:
     """No NaN, and the derivative of what is smooth, where `jnp.linalg.svd` has none."""
@@ -156,17 +149,6 @@ class TestFit:
         unknown = hgr_jax.spectrum_fit(a, b, 3, 2)
         assert unknown.status == hgr_jax.Status.NOT_FINITE
         assert np.isnan(unknown.correlations).all()
-
-    def test_batches(self, data: Triple) -> None:
-        a, b = (jnp.asarray(x, jnp.float32).reshape(2, 20) for x in data[:2])
-        fits = jax.vmap(functools.partial(hgr_jax.spectrum_fit, h=3, k=2))(a, b)
-        alone = [hgr_jax.spectrum_fit(x, y, 3, 2) for x, y in zip(a, b, strict=True)]
-        together = jax.vmap(lambda fit, x: fit.f(x))(fits, a)
-        for i, fit in enumerate(alone):
-            np.testing.assert_allclose(fits.correlations[i], fit.correlations, atol=1e-5)
-            np.testing.assert_allclose(together[i], fit.f(a[i]), atol=1e-4)
-        with pytest.raises(ValueError, match="batch of fits"):
-            fits.f(a[0])
 
 
 def test_weights_of_zero_drop_rows(data: Triple) -> None:
