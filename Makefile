@@ -94,8 +94,6 @@ bench: $(VENV)/ready-dev
 	$(BIN)/python -m bench.power --write
 	$(BIN)/python -m bench.conditional --write
 	$(BIN)/python -m bench.training --write
-	$(BIN)/python -m bench.torch_overhead --write
-	$(BIN)/python -m bench.compile --write
 	$(BIN)/python -m bench.coverage --write
 	$(BIN)/python -m bench.fairness --write
 	$(BIN)/python -m bench.guarantee --write

@@ -29,7 +29,6 @@ from bench import (
     fairness_contestants,
     figures,
     first_use,
-    gpu,
     guarantee,
     measures,
     mutation,
@@ -46,7 +45,6 @@ from bench import (
     truth,
     wide,
 )
-from bench import compile as compile_bench
 from bench.data import DISTRIBUTIONS, RELATIONS, data_folder, relation
 from bench.laws import TUNED, laws, oscillating_laws
 from bench.report import RESULTS, MarkdownReport
@@ -148,16 +146,6 @@ def test_reading_quick(capsys: pytest.CaptureFixture[str]) -> None:
 
 
 @pytest.mark.slow
-def test_gpu_quick_on_the_host(
-    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setenv("JAX_PLATFORMS", "cpu")  # as it was, after the test
-    assert gpu.main(["--quick", "--device", "cpu"]) == 0
-    assert "| HGR-KB | 200 |" in capsys.readouterr().out
-    assert jax.config.values["jax_platforms"] == "cpu"
-
-
-@pytest.mark.slow
 def test_first_use_quick(
     capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -170,37 +158,6 @@ def test_first_use_quick(
     monkeypatch.setattr(first_use, "rows_of", lambda *_, others: [("hgr-jax scan", cost)])
     monkeypatch.setattr(first_use, "STARTS", {})
     assert first_use.main(["--quick"]) == 1
-
-
-@pytest.mark.slow
-def test_compile_quick(capsys: pytest.CaptureFixture[str]) -> None:
-    assert compile_bench.main(["--quick"]) == 0
-    rows = [line.split(" | ") for line in capsys.readouterr().out.splitlines()]
-    (first,) = (row for row in rows if row[0] == "| kb")
-    programs, lines, maps = (int(cell.replace(",", "")) for cell in first[4:7])
-    assert programs == 1
-    assert 100 < lines < 3_000
-    most = compile_bench.MAX_MAPS["kb"]
-    if maps > most and jax.__version_info__ >= (0, 10):
-        assert maps <= 2 * most
-        pytest.xfail(f"{maps} maps: these releases compile every kernel of a program apart")
-    assert 0 <= maps <= most
-
-
-@pytest.mark.slow
-def test_torch_overhead_quick(
-    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
-    pytest.importorskip("torch", reason="the extra torch is not installed")
-    from bench import torch_overhead
-
-    bound = torch_overhead.BOUNDS["kb", 2_048]
-    monkeypatch.setitem(torch_overhead.BOUNDS, ("kb", 2_048), 100.0)  # of a busy machine
-    assert torch_overhead.main(["--quick"]) == 0
-    rows = [line for line in capsys.readouterr().out.splitlines() if line.startswith("| `")]
-    assert [row.split("`")[1] for row in rows] == ["kb", "sk", "total"]
-    assert rows[0].endswith("| 100.00 | yes |")
-    assert bound == 1.5
 
 
 def test_plain_numpy_agrees_with_the_scan() -> None:
