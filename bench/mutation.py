@@ -39,7 +39,7 @@ ROOMS = {
     "inference": "independence inference_* roys_root selection uncertainty kernels"
     " scan_inference scan_rank_tests scan_top",
     "scanning": "scan scan_* sampling sources clusters results_shown lengths",
-    "fairness": "fairness_* results_shown many_calls paper_options",
+    "fairness": "fairness_* results_shown many_calls paper",
 }
 """Of each room: the files of its tests, without ``test_`` and ``.py``."""
 

@@ -2,17 +2,16 @@
 
 from __future__ import annotations
 
-import dataclasses
 import functools
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 
 import jax
 import numpy as np
 from numpy.typing import NDArray
 
 import hgr_jax
-from bench.paper.grid import DEGREE, NOISES, RANDOM, WITHOUT_FIT, Grid, contestant, fits
-from bench.paper.output import STYLES, ExperimentError, Output, band, new_figure, style
+from bench.paper.grid import RANDOM, Grid, estimates
+from bench.paper.output import STYLES, Output, band, new_figure
 from bench.timing import race
 from hgr_jax.datasets import synthetic
 
@@ -21,71 +20,23 @@ WITHIN_REACH = ("circle", "x_square", "y_square", "sin")
 """Relationships that polynomials of degree 5 can follow."""
 
 
-def run(
-    output: Output,
-    *,
-    quick: bool,
-    relationships: Sequence[str] | None = None,
-    measures: Sequence[str] | None = None,
-    noises: Sequence[float] | None = None,
-    seeds: int | None = None,
-    algorithm_seeds: int | None = None,
-    test: bool = False,
-) -> str:
-    """The grid of the paper: 16 noise levels, 10 data seeds, 10 algorithm seeds.
-
-    With ``test`` also the values of the same transformations on fresh samples, as another figure.
-    """
-    unknown = set(relationships or ()) - set(synthetic.RELATIONSHIPS)
-    if unknown:
-        raise ExperimentError(
-            f"relationships are {', '.join(synthetic.RELATIONSHIPS)}; got {', '.join(unknown)}"
-        )
-    grid = Grid(
-        tuple(relationships or (("circle",) if quick else RELATIONSHIPS)),
-        tuple(measures or STYLES),
-        tuple(noises or ((0.0, 1.0, 3.0) if quick else NOISES)),
-        seeds or (2 if quick else 10),
-        algorithm_seeds or (2 if quick else 10),
-        size=201 if quick else 1001,
-        neural_steps=20 if quick else 1000,
-    )
-    for measure in grid.measures:
-        contestant(grid.relationships[0], measure, test=test and _has_fresh(measure))
+def run(output: Output, *, quick: bool) -> str:
+    """The grid of the paper: 16 noise levels, 10 data seeds, 10 algorithm seeds."""
+    grid = Grid(RELATIONSHIPS, tuple(STYLES))
+    if quick:
+        grid = Grid(("circle",), tuple(STYLES), (0.0, 1.0, 3.0), 2, 2, size=201, neural_steps=20)
     values = grid.run(output)
     levels = {
         name: _null_level(name, grid.size, 20 if quick else 200) for name in grid.relationships
     }
     times = _times(grid, rounds=1 if quick else 5)
     output.table("correlations_times", ("measure", "seconds"), times.items())
-    _show(output, "correlations", grid, values, levels, times)
-    line = _conclusion(values, grid) if measures is None else _means(values, grid)
-    if test:
-        fresh = dataclasses.replace(
-            grid, measures=tuple(filter(_has_fresh, grid.measures)), test=True
-        )
-        of_fresh = fresh.run(output)
-        _show(output, "correlations_test", fresh, of_fresh, levels, times)
-        line += " On fresh samples: " + _means(of_fresh, fresh)
-    return line
-
-
-def _has_fresh(measure: str) -> bool:
-    """Whether a measure has a value on fresh samples."""
-    return measure in (*WITHOUT_FIT, *fits()) or DEGREE.fullmatch(measure) is not None
-
-
-def _means(values: Mapping[tuple[str, str], NDArray[np.float64]], grid: Grid) -> str:
-    each = [
-        f"{name} {np.mean([values[r, name].mean() for r in grid.relationships]):.3f}"
-        for name in grid.measures
-    ]
-    return "Means over relationships, noise levels and seeds: " + ", ".join(each) + "."
+    _show(output, grid, values, levels, times)
+    return _conclusion(values, grid)
 
 
 def _show(
     output: Output,
-    name: str,
     grid: Grid,
     values: Mapping[tuple[str, str], NDArray[np.float64]],
     levels: Mapping[str, float],
@@ -94,7 +45,7 @@ def _show(
     """Write the table and the figure."""
     noises = np.asarray(grid.noises)
     output.table(
-        name,
+        "correlations",
         (
             "relationship",
             "noise",
@@ -127,8 +78,7 @@ def _show(
     bars, *panels = axes
     for empty in panels[len(grid.relationships) :]:
         empty.axis("off")
-    shown = {name: times[name] for name in grid.measures}
-    bars.bar(list(shown), list(shown.values()), color=[style(name)[0] for name in shown])
+    bars.bar(list(times), list(times.values()), color=[STYLES[name][0] for name in times])
     bars.set(yscale="log", title="time of one estimate", ylabel="seconds")
     bars.tick_params(axis="x", rotation=60)
     for relationship, panel in zip(grid.relationships, panels, strict=False):
@@ -139,12 +89,10 @@ def _show(
         formula = synthetic.RELATIONSHIPS[relationship].formula
         panel.set(title=formula, xlabel="noise level", ylim=(-0.05, 1.05))
     axes[-1].legend(*panels[0].get_legend_handles_labels(), loc="center", frameon=False)
-    output.figure(name, figure)
+    output.figure("correlations", figure)
 
 
 def _conclusion(values: Mapping[tuple[str, str], NDArray[np.float64]], grid: Grid) -> str:
-    if not (grid.noises[0] == 0 and len(grid.noises) > 2 and "circle" in grid.relationships):
-        return _means(values, grid)
     gaps, below = {}, []
     for relationship in sorted(set(WITHIN_REACH) & set(grid.relationships)):
         kb, oracle = (values[relationship, name].mean(axis=(1, 2)) for name in ("HGR-KB", "ORACLE"))
@@ -194,11 +142,8 @@ def _null_level(relationship: str, size: int, draws: int) -> float:
 def _times(grid: Grid, rounds: int) -> dict[str, float]:
     """Median seconds of one estimate, compiled, on the sine with noise 1."""
     pair = synthetic.sample("sin", jax.random.key(0), noise=1.0, size=grid.size)
-    key, steps = jax.random.key(0), grid.neural_steps
+    key, known = jax.random.key(0), estimates("sin", neural_steps=grid.neural_steps)
     contestants = {
-        name: functools.partial(
-            jax.jit(contestant("sin", name, neural_steps=steps)), pair, pair, key
-        )
-        for name in grid.measures
+        name: functools.partial(jax.jit(known[name]), *pair, key) for name in grid.measures
     }
     return {name: timing.median for name, timing in race(contestants, rounds=rounds).items()}

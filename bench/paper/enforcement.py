@@ -5,7 +5,6 @@ from __future__ import annotations
 import dataclasses
 import time
 from collections.abc import Mapping, Sequence
-from pathlib import Path
 from typing import Any, NamedTuple
 
 import jax
@@ -19,7 +18,6 @@ from sklearn.model_selection import KFold, StratifiedKFold
 
 import hgr_jax
 from bench.paper import tables
-from bench.paper.output import ExperimentError
 from hgr_jax.fairness import KB, MLP, SK, FairTrainer, LagrangianDual, Neural, Penalty, didi
 from hgr_jax.fairness.data import standardisation
 
@@ -151,11 +149,9 @@ class Setting:
         return didi(decided, part.x[:, self.data.features.index(column)])
 
 
-def settings(
-    chosen: Sequence[str] | None = None, *, quick: bool = False, tract: Path | None = None
-) -> dict[str, Setting]:
+def settings(chosen: Sequence[str] | None = None, *, quick: bool = False) -> dict[str, Setting]:
     """Census, Communities and Adult with the paper's networks, batches and thresholds."""
-    found = {data.name.split()[0]: data for data in tables.load(chosen, quick=quick, tract=tract)}
+    found = {data.name.split()[0]: data for data in tables.load(chosen, quick=quick)}
     known: Mapping[str, Any] = {
         "census": ((32,), 2048, 0.4),
         "communities": ((256, 256), None, 0.3),
@@ -173,18 +169,6 @@ def penalties(threshold: float) -> dict[str, Penalty]:
         "HGR-SK": Penalty(SK(5), threshold),
         "HGR-NN": Penalty(Neural(), threshold),
     }
-
-
-def penaliser(name: str, threshold: float) -> Penalty:
-    """One of `penalties`, or "HGR-KDE".
-
-    Raises:
-      ExperimentError: for another name.
-    """
-    known = penalties(threshold) | {"HGR-KDE": Penalty(hgr_jax.kde, threshold)}
-    if name not in known:
-        raise ExperimentError(f"penalisers are {', '.join(known)}; got {name!r}")
-    return known[name]
 
 
 PAPER_DUAL = LagrangianDual(optax.adam(1e-3), two_sided=False)

@@ -8,7 +8,7 @@ import functools
 import hashlib
 from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 from matplotlib.figure import Figure
@@ -30,10 +30,6 @@ STYLES = {
 }
 
 
-UNSTEADY = {"png": "Software", "pdf": "CreationDate", "svg": "Date"}
-"""Formats of figures, and what would differ between two equal ones."""
-
-
 class ExperimentError(Exception):
     """An experiment cannot run, or did not show what it claims."""
 
@@ -43,15 +39,12 @@ class Output:
     """A folder of results."""
 
     folder: Path
-    formats: tuple[str, ...] = ("png",)
 
     def figure(self, name: str, figure: Figure) -> None:
-        """Write ``NAME.png``, or files of the other formats."""
+        """Write ``NAME.png``."""
         self.folder.mkdir(parents=True, exist_ok=True)
-        for kind in self.formats:
-            # Neither version nor date in the file, so that the same picture is the same bytes.
-            metadata = {UNSTEADY[kind]: None}
-            figure.savefig(self.folder / f"{name}.{kind}", dpi=90, metadata=metadata)
+        # No version in the file, so that the same picture is the same bytes.
+        figure.savefig(self.folder / f"{name}.png", dpi=90, metadata={"Software": None})
 
     def table(self, name: str, header: Sequence[str], rows: Iterable[Sequence[object]]) -> None:
         """Write ``NAME.csv``."""
@@ -60,21 +53,6 @@ class Output:
             writer = csv.writer(file, lineterminator="\n")
             writer.writerow(header)
             writer.writerows([_shown(cell) for cell in row] for row in rows)
-
-    def latex(self, name: str, header: Sequence[str], rows: Iterable[Sequence[str]]) -> None:
-        """Write ``NAME.tex``, as of booktabs, with a rule where the first cell changes."""
-        self.folder.mkdir(parents=True, exist_ok=True)
-        lines = [rf"\begin{{tabular}}{{ll{'c' * (len(header) - 2)}}}", r"\toprule"]
-        lines += [" & ".join(map(_escaped, header)) + r" \\", r"\midrule"]
-        before = None
-        for row in rows:
-            if before not in (None, row[0]):
-                lines.append(r"\midrule")
-            shown = ("" if row[0] == before else row[0], *row[1:])
-            lines.append(" & ".join(map(_escaped, shown)) + r" \\")
-            before = row[0]
-        lines += [r"\bottomrule", r"\end{tabular}", ""]
-        (self.folder / f"{name}.tex").write_text("\n".join(lines), encoding="utf-8")
 
     def line(self, name: str, text: str) -> None:
         """Write ``NAME.txt``: what the figure shows."""
@@ -110,28 +88,14 @@ def _shown(cell: object) -> object:
     return f"{cell:.6g}" if isinstance(cell, float | np.floating) else cell
 
 
-def _escaped(text: str) -> str:
-    for sign in "&%#_":
-        text = text.replace(sign, rf"\{sign}")
-    return text.replace("±", r"$\pm$").replace("|", r"$|$")
-
-
 def new_figure(width: float, height: float) -> Figure:
     """A figure that lays itself out."""
     return Figure(figsize=(width, height), layout="constrained")
 
 
-def style(name: str) -> tuple[str, Any]:
-    """Color and line of a contestant; of one without its own, by its name."""
-    number = sum(name.encode())
-    return STYLES.get(name, (f"C{5 + number % 5}", ("-", "--", "-.", ":")[number % 4]))
-
-
-def band(
-    axes: Axes, x: NDArray[np.float64], values: NDArray[np.float64], name: str, label: str = ""
-) -> None:
+def band(axes: Axes, x: NDArray[np.float64], values: NDArray[np.float64], name: str) -> None:
     """Mean over the last axis, with a bar of one standard deviation either way."""
-    color, line = style(name)
+    color, line = STYLES[name]
     axes.errorbar(
         x,
         values.mean(axis=-1),
@@ -141,7 +105,7 @@ def band(
         linewidth=1.6,
         capsize=2,
         elinewidth=0.8,
-        label=label or name,
+        label=name,
     )
 
 
