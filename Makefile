@@ -87,9 +87,8 @@ bench: $(VENV)/ready-dev
 	$(BIN)/python -m bench.reading --write
 	$(BIN)/python -m bench.pair --write
 	$(BIN)/python -m bench.measures --write
-	$(BIN)/python -m bench.scan --slow --write
+	$(BIN)/python -m bench.scan --write
 	$(BIN)/python -m bench.scale --write
-	$(BIN)/python -m bench.wide --write
 	$(BIN)/python -m bench.calibration --write
 	$(BIN)/python -m bench.power --write
 	$(BIN)/python -m bench.conditional --write

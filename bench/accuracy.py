@@ -10,7 +10,7 @@ import dataclasses
 import functools
 import itertools
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from typing import ParamSpec
 
 import jax
@@ -22,8 +22,7 @@ from tqdm import tqdm
 import hgr_jax
 from bench import reference
 from bench.data import DISTRIBUTIONS, awkward_pair
-from bench.machine import describe
-from bench.report import MarkdownReport, bench_parser
+from bench.report import MarkdownReport, run_bench
 from hgr_jax.core.canonical import SOLVERS
 
 P = ParamSpec("P")
@@ -221,27 +220,25 @@ def _gradients(x: jax.Array, y: jax.Array, w: jax.Array | None) -> jax.Array:
     return hgr_jax.kb(x, y, 3, 3, weights=w) + fit.correlation + fit.alpha.sum() + transformed
 
 
-def main(argv: list[str] | None = None) -> int:
-    """Print every figure; 1 if one exceeds its bound."""
-    parser = bench_parser("accuracy", __doc__, quick="a small version, in a minute or two")
-    options = parser.parse_args(argv)
-    report = MarkdownReport()
-    report.say(describe())
+def accuracy(report: MarkdownReport, quick: bool) -> bool:
+    """Every figure; whether all keep their bounds."""
 
     def rows() -> Iterator[tuple[list[str], bool]]:
         sections = (
-            value_figures(options.quick),
-            invariance_figures(2 if options.quick else 6),
-            derivative_figures(SOLVERS[:1] if options.quick else SOLVERS),
-            degenerate_figures(options.quick),
+            value_figures(quick),
+            invariance_figures(2 if quick else 6),
+            derivative_figures(SOLVERS[:1] if quick else SOLVERS),
+            degenerate_figures(quick),
         )
         for figure in itertools.chain.from_iterable(sections):
             yield [figure.name, f"{figure.value:.1e}", f"{figure.bound:.0e}"], figure.holds
 
-    holds = report.judged_table(("property", "measured", "bound"), rows())
-    if options.write:
-        report.keep("accuracy")
-    return 0 if holds else 1
+    return report.judged_table(("property", "measured", "bound"), rows())
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Print every figure; 1 if one exceeds its bound."""
+    return run_bench(__doc__, {"accuracy": accuracy}, arguments)
 
 
 if __name__ == "__main__":

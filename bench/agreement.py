@@ -1,13 +1,12 @@
 """One pair, one number: does every way to the HGR of a pair give the same?
 
-    python -m bench.agreement [--quick] [--write] [--only {laws,tables}] [--tables FOLDER]
+    python -m bench.agreement [--quick] [--write]
 
 The same two columns by `hgr` (of float32, of float64, compiled by the caller), by `hgr_fit`, and by
 scans of them, with p-values and without: their values, their fits, their findings.  Then the
 intervals of each: whether they have all the values in them, and 0 only where independence is not
 rejected.  Of laws whose HGR is known also whether a value is above it by more than chance.  Of
-columns with ties, as tables have them, all pairs: made up here, of scikit-learn, and of the CSV
-files in a folder.
+columns with ties, as tables have them, all pairs: made up here, and of scikit-learn.
 """
 
 from __future__ import annotations
@@ -17,8 +16,7 @@ import dataclasses
 import itertools
 import math
 import sys
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from pathlib import Path
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
 import jax
@@ -30,8 +28,7 @@ from tqdm import tqdm
 
 import hgr_jax
 from bench.laws import Law, laws, oscillating_laws
-from bench.machine import describe
-from bench.report import MarkdownReport, bench_parser
+from bench.report import MarkdownReport, run_bench
 
 SEED = 20_261_128
 
@@ -63,8 +60,6 @@ NEAR = 1e-3
 
 DOUBT = (0.04, 0.06)
 """p-values that count neither as below nor as above 0.05: those of permutations vary."""
-
-PARTS = ("laws", "tables")
 
 
 @dataclasses.dataclass
@@ -206,15 +201,13 @@ def numbers(frame: pd.DataFrame) -> dict[str, Values]:
     return {str(name): some[name].to_numpy(np.float64) for name in some}
 
 
-def tables(folder: Path | None) -> Iterator[tuple[str, dict[str, Values]]]:
-    """Tables that come with this package's own extras, and those of a folder."""
+def tables() -> Iterator[tuple[str, dict[str, Values]]]:
+    """Tables that come with this package's own extras."""
     from sklearn import datasets
 
     yield "made up", made_up()
     for name in ("diabetes", "wine", "breast_cancer"):
         yield name, numbers(getattr(datasets, f"load_{name}")(as_frame=True).frame)
-    for path in sorted(folder.glob("*.csv")) if folder else ():
-        yield path.stem, numbers(pd.read_csv(path))
 
 
 HEADER = ("differ", "largest difference", "outside", "0 against p")
@@ -295,30 +288,20 @@ def tied_table(report: MarkdownReport, every: Iterable[tuple[str, dict[str, Valu
     report.table(["", "rows", *HEADER, "of"], rows())
 
 
-def main(argv: list[str] | None = None) -> int:
+def of_laws(report: MarkdownReport, quick: bool) -> None:
+    """Samples of laws."""
+    law_table(report, {300: 1} if quick else ROWS, [known()[0], known()[-1]] if quick else known())
+
+
+def of_tables(report: MarkdownReport, quick: bool) -> None:
+    """Pairs of columns of tables."""
+    few = {name: made_up(300)[name] for name in ("waiting", "count", "rating")}
+    tied_table(report, [("made up", few)] if quick else tables())
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
     """Print the tables."""
-    parser = bench_parser("agreement", __doc__, quick="one length, few laws, samples and columns")
-    parser.add_argument("--only", choices=PARTS, help="of the tables")
-    parser.add_argument("--tables", type=Path, help="a folder of CSV files, more tables")
-    options = parser.parse_args(argv)
-    plan, every, tied = ROWS, known(), tables(options.tables)
-    if options.quick:
-        columns = made_up(300)
-        plan, every = {300: 1}, [known()[0], known()[-1]]
-        tied = iter([("made up", {name: columns[name] for name in ("waiting", "count", "rating")})])
-    parts: tuple[Callable[[MarkdownReport], None], ...] = (
-        lambda report: law_table(report, plan, every),
-        lambda report: tied_table(report, tied),
-    )
-    for name, part in zip(PARTS, parts, strict=True):
-        if options.only in (None, name):
-            report = MarkdownReport()
-            report.say(describe())
-            report.say()
-            part(report)
-            if options.write:
-                report.keep(f"agreement {name}")
-    return 0
+    return run_bench(__doc__, {"agreement laws": of_laws, "agreement tables": of_tables}, arguments)
 
 
 if __name__ == "__main__":

@@ -10,7 +10,7 @@ from __future__ import annotations
 import functools
 import itertools
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 
 import jax
 import jax.numpy as jnp
@@ -20,8 +20,7 @@ from scipy import stats
 from tqdm import tqdm
 
 from bench import reference
-from bench.machine import describe
-from bench.report import MarkdownReport, bench_parser
+from bench.report import MarkdownReport, run_bench
 from hgr_jax.inference import upper_bound
 
 Matrix = NDArray[np.float64]
@@ -158,20 +157,12 @@ def coverage(report: MarkdownReport, quick: bool) -> bool:
     report.say("all of them, up to what chance takes away once in a thousand times.")
     header = ("margins", "degree", "rows", *(f"rho = {rho}" for rho in shown), "bound holds")
     report.table(header, lines())
-    return within
+    return within or quick
 
 
-def main(argv: list[str] | None = None) -> int:
+def main(arguments: Sequence[str] | None = None) -> int:
     """Print the table; 1 if bounds do not hold where the documentation says so."""
-    parser = bench_parser("coverage", __doc__, quick="a small version, in seconds")
-    options = parser.parse_args(argv)
-    report = MarkdownReport()
-    report.say(describe())
-    report.say()
-    within = coverage(report, options.quick)
-    if options.write:
-        report.keep("coverage")
-    return 0 if within or options.quick else 1
+    return run_bench(__doc__, {"coverage": coverage}, arguments)
 
 
 if __name__ == "__main__":

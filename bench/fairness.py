@@ -1,6 +1,6 @@
 """How much accuracy does independence cost, with each method of the field?
 
-python -m bench.fairness [--quick] [--write] [--on NAME ...] [--seeds N]
+python -m bench.fairness [--quick] [--write] [--only PART ...]
 
 Every method at several thresholds on random splits of real tables (communities, census, adult,
 diabetes): the score of the test rows beside what is left between prediction and attribute there;
@@ -9,10 +9,10 @@ and on simulated data (simulated), how often the constraint fails in the populat
 
 from __future__ import annotations
 
+import functools
 import sys
 import time
-from collections.abc import Iterable, Iterator, Mapping
-from pathlib import Path
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -24,13 +24,11 @@ from tqdm import tqdm
 import hgr_jax
 from bench.fairness_contestants import CONTESTANTS, FREE, QUICK, SETTINGS, Task, train
 from bench.guarantee import ATTRIBUTES, POPULATION, draw
-from bench.machine import describe
-from bench.paper.tables import Table, diabetes, load
-from bench.report import MarkdownReport, bench_parser
+from bench.paper.tables import Table, load
+from bench.report import MarkdownReport, Part, run_bench
 from hgr_jax.inference.intervals import corrected_on_host
 
 Matrix = NDArray[np.float64]
-FOLDER = Path(__file__).parent
 
 THRESHOLDS = (0.15, 0.3, 0.5)
 
@@ -39,7 +37,8 @@ SEEDS = 10
 PARAMETERS = 9
 """By which HGR-KB(5, 5) of independent variables is above 0."""
 
-SIMULATED = "simulated"
+BATCHES = {"communities": None, "census": 2048, "adult": 2048, "diabetes": None}
+"""Tables, and rows of a batch of each."""
 
 HEADER = (
     *("", "threshold", "models", "HGR-KB", "HGR", "score", "kept"),
@@ -66,15 +65,9 @@ class Figures(NamedTuple):
     seconds: float
 
 
-def data_sets(names: list[str] | None, *, quick: bool) -> dict[str, tuple[Table, int | None]]:
-    """Tables by their names, and rows of a batch."""
-    if quick:
-        return {"diabetes": (diabetes(), None)}
-    batches = {"communities": None, "census": 2048, "adult": 2048}
-    found = {data.name.split()[0]: data for data in load()}
-    every: dict[str, tuple[Table, int | None]] = {n: (found[n], b) for n, b in batches.items()}
-    every["diabetes"] = diabetes(), None
-    return {name: each for name, each in every.items() if not names or name in names}
+def data_set(name: str) -> tuple[Table, int | None]:
+    """A table, and rows of a batch."""
+    return load([name])[0], BATCHES[name]
 
 
 def split(data: Table, batch: int | None, seed: int) -> tuple[Task, Task]:
@@ -222,64 +215,39 @@ def failures(
     report.table(("", "models", "fail", "HGR-KB, mean", "R2, mean"), of_each())
 
 
-def picture(title: str, found: Mapping[str, Mapping[float, list[Figures | None]]]) -> Path:
-    """Score against what is left."""
-    from matplotlib import colormaps
-    from matplotlib.figure import Figure
-
-    figure = Figure(figsize=(7.5, 4.6), layout="constrained")
-    axes = figure.add_subplot()
-    colors = [*colormaps["tab20"].colors]  # type: ignore[attr-defined]
-    for color, name in zip(colors, CONTESTANTS, strict=False):
-        means = [
-            np.mean([(r.kb, r.score) for r in runs if r is not None], axis=0)
-            for runs in found.get(name, {}).values()
-            if any(r is not None for r in runs)
-        ]
-        if means:
-            kb, score = np.array(means).T
-            axes.plot(kb, score, marker="o", markersize=4, color=color, label=name)
-    axes.set(title=title, xlabel="HGR-KB of test rows, corrected", ylabel="score of test rows")
-    figure.legend(loc="outside right upper", fontsize=8)
-    path = FOLDER / f"fairness_{title}.png"
-    figure.savefig(path, dpi=100)
-    return path
-
-
-def main(argv: list[str] | None = None) -> int:
-    """Run the bench."""
-    parser = bench_parser(
-        "fairness", __doc__, quick="one small table, split once, one threshold, few methods"
+def of_table(report: MarkdownReport, quick: bool, *, name: str) -> None:
+    """Every method, and the settings of one, on splits of a real table."""
+    if quick and name != "diabetes":
+        report.say("Left out of the quick version.")
+        return
+    data, batch = data_set(name)
+    seeds, thresholds = (1, THRESHOLDS[1:2]) if quick else (SEEDS, THRESHOLDS)
+    report.say(
+        f"{data.name}: {len(data.y):,} rows, the attribute is {data.protected}; means over"
+        f" {seeds} random splits."
     )
-    known = ("communities", "census", "adult", "diabetes", SIMULATED)
-    parser.add_argument("--on", nargs="+", choices=known, help="of these data only")
-    parser.add_argument("--seeds", type=int, default=SEEDS, help="splits of every table")
-    options = parser.parse_args(argv)
-    quick = options.quick
-    seeds, thresholds = (1, THRESHOLDS[1:2]) if quick else (options.seeds, THRESHOLDS)
-    for name, (data, batch) in data_sets(options.on, quick=quick).items():
-        report = MarkdownReport()
-        report.say(describe())
-        report.say(
-            f"\n{name}: {len(data.y):,} rows, the attribute is {data.protected}; means over"
-            f" {seeds} random splits."
-        )
-        found = fronts(QUICK if quick else CONTESTANTS, data, batch, seeds, thresholds)
-        report.table(HEADER, lines(found))
-        report.say("Settings of the training under HGR-KB; the first are the defaults.")
-        names = [*SETTINGS][: 1 if quick else None]
-        report.table(HEADER, lines(fronts(names, data, batch, seeds, (0.3,))))
-        if options.write:
-            report.say(f"![{name}: scores and what is left]({picture(name, found).name})")
-            report.keep(f"fairness {name}")
-    if not options.on or SIMULATED in options.on:
-        report = MarkdownReport()
-        report.say(describe() + "\n")
-        shown = ("transport", "transport, guarantee") if quick else (*CONTESTANTS, *SETTINGS)
-        failures(report, seeds, 0.3, 300 if quick else 1000, shown)
-        if options.write:
-            report.keep(f"fairness {SIMULATED}")
-    return 0
+    found = fronts(QUICK if quick else CONTESTANTS, data, batch, seeds, thresholds)
+    report.table(HEADER, lines(found))
+    report.say("Settings of the training under HGR-KB; the first are the defaults.")
+    names = [*SETTINGS][: 1 if quick else None]
+    report.table(HEADER, lines(fronts(names, data, batch, seeds, (0.3,))))
+
+
+def simulated(report: MarkdownReport, quick: bool) -> None:
+    """How often constraints fail in simulated populations."""
+    shown = ("transport", "transport, guarantee") if quick else (*CONTESTANTS, *SETTINGS)
+    failures(report, 1 if quick else SEEDS, 0.3, 300 if quick else 1000, shown)
+
+
+PARTS: dict[str, Part] = {
+    f"fairness {name}": functools.partial(of_table, name=name) for name in BATCHES
+}
+PARTS["fairness simulated"] = simulated
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Run the bench."""
+    return run_bench(__doc__, PARTS, arguments)
 
 
 if __name__ == "__main__":

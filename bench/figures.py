@@ -113,14 +113,6 @@ MEASURES = (
 )
 """The measures whose cost the guide shows, in its order."""
 
-RELATIONS = {
-    "x_square": "$b = a^2$",
-    "y_square": "$a = b^2$",
-    "circle": "circle",
-    "square_sin": r"$b = \sin((\pi (a + 1))^2)$",
-}
-"""The relations whose power the guide shows, and how it writes them."""
-
 
 def costs() -> str:
     """The guide's table of what measures cost."""
@@ -133,17 +125,6 @@ def costs() -> str:
         times = [cells("measures", f"`{measure}`", f"ours, n = {size}")[0] for size in sizes]
         gradient = cells("measures", f"`{measure}`", "value and gradient")[1]
         lines.append(f"| `{measure}` | {' | '.join(times)} | {gradient} |")
-    return "\n".join(lines)
-
-
-def detections() -> str:
-    """The guide's table of what tests detect."""
-    tests = ["independence_test", "HGR-KB, degree 2", "degree 3", "degree 5", "dcor"]
-    tests += ["hyppo, HSIC", "xi (Chatterjee)", "Pearson"]
-    lines = [f"| relation | {' | '.join(tests)} |", "| --- |" + " ---: |" * len(tests)]
-    for name, written in RELATIONS.items():
-        shares = [cells("power", name, test)[0] for test in tests]
-        lines.append(f"| {written} | {' | '.join(shares)} |")
     return "\n".join(lines)
 
 
@@ -191,50 +172,6 @@ def ahead() -> str:
     return "\n".join(lines)
 
 
-NEUTRAL = ("dCor", "GDP", "HSIC", "DP")
-"""The judges that no method of this package penalises."""
-
-
-def hypervolumes() -> str:
-    """The table of what methods reach of score and independence together, losses first.
-
-    The hypervolume of a method is the area of (what is left, score) that its models dominate, as a
-    share of the rectangle up to what the network without a constraint has of both.
-    """
-    titles = ("data", "judged by", "ahead of HGR-KB", "HGR-KB", "behind")
-    lines = [f"| {' | '.join(titles)} |", "| --- | --- | --- | ---: | --- |"]
-    for data in FAIRNESS:
-        for judge in NEUTRAL:
-            points = points_of(data, judge)
-            corner = points.pop("none, network")[0]
-            chance = 0.5 if data == "adult" else 0.0  # its score is the AUC
-            volumes = {
-                name.removesuffix(" penalty"): hypervolume(
-                    [(left, score - chance) for left, score in each],
-                    (corner[0], corner[1] - chance),
-                )
-                for name, each in points.items()
-            }
-            ours = volumes.pop("HGR-KB")
-            ranked = sorted(volumes.items(), key=lambda item: -item[1])
-            above = [f"{name} {volume:.2f}" for name, volume in ranked if volume > ours + 0.005]
-            ahead_of_it = ", ".join(above)
-            behind = ", ".join(f"{name} {volume:.2f}" for name, volume in ranked[len(above) :])
-            cells_of_row = data, judge, ahead_of_it or "none", f"{ours:.2f}", behind or "none"
-            lines.append(f"| {' | '.join(cells_of_row)} |")
-    return "\n".join(lines)
-
-
-def hypervolume(points: Sequence[tuple[float, float]], corner: tuple[float, float]) -> float:
-    """Share of the rectangle from 0 to ``corner`` that points (left, score) dominate."""
-    area, best, place = 0.0, 0.0, 0.0
-    for left, score in sorted(points):
-        area += best * (min(left, corner[0]) - min(place, corner[0]))
-        best, place = max(best, score), left
-    area += best * (corner[0] - min(place, corner[0]))
-    return area / (corner[0] * corner[1])
-
-
 def points_of(data: str, judge: str) -> dict[str, list[tuple[float, float]]]:
     """What is left by a measure, and the score, of the models of each method."""
     header, rows = next(tables(f"fairness {data}"))
@@ -276,8 +213,6 @@ SECTIONS = {
     "ahead": ahead,
     "comparison": comparison,
     "costs": costs,
-    "detections": detections,
-    "hypervolumes": hypervolumes,
     "laws": means_of_laws,
     "penalties": penalties,
 }

@@ -1,7 +1,7 @@
 """What a first user waits for: whole processes, cold, on tables of mixed types.
 
 ``python -m bench.first_use [--quick] [--write]`` runs ``hgr-jax scan FILE`` (p-values, all files
-and the report) on tables like PhiK's insurance data, seaborn's taxis and titanic and ProPublica's
+and the report) on tables like PhiK's insurance data, seaborn's titanic and ProPublica's
 COMPAS, and one of 1,500 x 30, mostly of numbers; and beside it PhiK's matrix and
 ydata-profiling's report, where these are installed.  Each run is a process of its own; the table
 has wall time, CPU time and the most memory.  A first table has what an import and ``--help`` cost,
@@ -23,10 +23,9 @@ from pathlib import Path
 import numpy as np
 
 from bench import tables
-from bench.machine import describe
-from bench.report import MarkdownReport, bench_parser
+from bench.report import MarkdownReport, run_bench
 
-BOUNDS = {"insurance": 6.0, "taxis": 10.0, "titanic": 10.0, "compas": 20.0, "numbers": 4.0}
+BOUNDS = {"insurance": 6.0, "titanic": 10.0, "compas": 20.0, "numbers": 4.0}
 """Seconds that a scan of each may take."""
 
 MOST_MEMORY = {"compas": 1.5e9}
@@ -121,19 +120,13 @@ def rows_of(name: str, rounds: int, *, others: bool) -> Iterator[tuple[str, Cost
         yield contestant, Cost(*values)
 
 
-def main(argv: list[str] | None = None) -> int:
-    """Print a row for every table and contestant; 1 if a bound of ours is exceeded."""
-    parser = bench_parser("first_use", __doc__, quick="one table, once, ours only")
-    options = parser.parse_args(argv)
-    report = MarkdownReport()
-    report.say(describe())
-    starts = rows_of_starts(1 if options.quick else 11)
-    report.table(("start of a process", "time", "CPU"), starts)
+def first_use(report: MarkdownReport, quick: bool) -> bool:
+    """A row for every table and contestant; whether ours keep their bounds."""
+    report.table(("start of a process", "time", "CPU"), rows_of_starts(1 if quick else 11))
 
     def rows() -> Iterator[tuple[list[str], bool | None]]:
-        for name in ("titanic",) if options.quick else BOUNDS:
-            rounds = 1 if options.quick else 3
-            for contestant, cost in rows_of(name, rounds, others=not options.quick):
+        for name in ("titanic",) if quick else BOUNDS:
+            for contestant, cost in rows_of(name, 1 if quick else 3, others=not quick):
                 bound, holds = "", None
                 if contestant == "hgr-jax scan":
                     bound = f"{BOUNDS[name]:g} s"
@@ -144,10 +137,12 @@ def main(argv: list[str] | None = None) -> int:
                     figures = [f"> {PATIENCE} s", "", ""]
                 yield [name, contestant, *figures, bound], holds
 
-    holds = report.judged_table(("table", "program", "time", "CPU", "memory", "bound"), rows())
-    if options.write:
-        report.keep("first_use")
-    return 0 if holds else 1
+    return report.judged_table(("table", "program", "time", "CPU", "memory", "bound"), rows())
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Print a row for every table and contestant; 1 if a bound of ours is exceeded."""
+    return run_bench(__doc__, {"first_use": first_use}, arguments)
 
 
 if __name__ == "__main__":

@@ -1,13 +1,13 @@
 """Do models that are returned with a guarantee keep it on new rows?
 
-python -m bench.guarantee [--only attack|trainings] [--quick] [--write]
+python -m bench.guarantee [--quick] [--write]
 """
 
 from __future__ import annotations
 
 import itertools
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -16,10 +16,8 @@ from tqdm import tqdm
 
 import hgr_jax
 from bench.attack import attack
-from bench.machine import describe
-from bench.paper import enforcement
-from bench.report import MarkdownReport, bench_parser
-from hgr_jax.fairness import FairMLPClassifier, FairMLPRegressor, NoSolutionFound
+from bench.report import MarkdownReport, run_bench
+from hgr_jax.fairness import FairMLPRegressor, NoSolutionFound
 from hgr_jax.fairness.certificate import Certificate
 from hgr_jax.inference.intervals import corrected_on_host
 
@@ -40,24 +38,15 @@ POPULATION = 50_000
 
 SIZES = (1000, 4000)
 
-SIZE = (32, 32)
-"""Layers of the networks on real tables."""
-
 MODELS: dict[str, dict[str, Any]] = {
     "linear": {"hidden_layer_sizes": (), "learning_rate": 1e-2},
-    "network": {"hidden_layer_sizes": SIZE},
+    "network": {"hidden_layer_sizes": (32, 32)},
 }
 
 ATTRIBUTES = ("normal", "uniform", "levels")
 
-SEEDS = 3
-"""Trainings of each fold of a real table."""
-
 PARAMETERS = 5 + 5 - 1
 """Of the upward bias of HGR-KB(5, 5)."""
-
-LEAST_KEPT = 14 / 15
-"""Of the models of real tables, on the rows of a fold that no training has seen."""
 
 
 class Run(NamedTuple):
@@ -177,93 +166,9 @@ def _line(title: str, found: list[tuple[Run, float]]) -> tuple[list[str], bool |
     return cells, failed <= MOST_FAILURES + margin
 
 
-def on_tables(report: MarkdownReport, quick: bool) -> bool:
-    """The paper's tables and folds: the constraint on rows that no training has seen."""
-    settings = enforcement.settings(quick=quick)
-    shown = ("communities",) if quick else tuple(settings)
-    runs = [*itertools.product(range(1 if quick else SEEDS), range(enforcement.FOLDS))]
-    runs = runs[: 1 if quick else None]
-    kept: list[bool] = []
-
-    def lines() -> Iterator[tuple[list[str], bool | None]]:
-        for name in shown:
-            setting = settings[name]
-            found = [
-                fold_of_table(setting, fold, seed)
-                for seed, fold in tqdm(runs, desc=name, leave=False)
-            ]
-            values = [each for each in found if each is not None]
-            kept.extend(value <= setting.threshold for value, *_ in values)
-            means = [f"{mean:.3f}" for mean in np.mean(values, axis=0)] if values else [""] * 4
-            cells = [
-                f"{name}, {setting.threshold:g}",
-                f"{len(values)} of {len(found)}",
-                f"{sum(value <= setting.threshold for value, *_ in values)} of {len(values)}",
-                *means,
-            ]
-            yield cells, None
-        total = ["all", f"{len(kept)} of {len(shown) * len(runs)}", f"{sum(kept)} of {len(kept)}"]
-        yield [*total, "", "", "", ""], sum(kept) >= LEAST_KEPT * len(kept)
-
-    report.say(
-        f"The paper's tables, thresholds and folds, networks of layers {SIZE}, {SEEDS} seeds of"
-        " each: HGR-KB(5, 5) of the rows of a fold that no training has seen, also corrected of its"
-        " bias, by which it is kept; means, and the score there, R2 or AUC, beside that of a"
-        " training without constraint. One model of 15 may exceed its threshold there, though the"
-        " rows of a fold have noise of their own, and a fold of a few hundred rows more than those"
-        " held back."
-    )
-    return report.judged_table(
-        ("table, threshold", "returned", "kept", "corrected", "HGR-KB", "score", "unconstrained"),
-        lines(),
-    )
-
-
-def fold_of_table(setting: enforcement.Setting, index: int, seed: int) -> tuple[float, ...] | None:
-    """Corrected HGR-KB and HGR-KB on validation rows, score, and that without a constraint."""
-    train, validation = setting.fold(index)
-    classes = setting.data.task == "classification"
-    kind = FairMLPClassifier if classes else FairMLPRegressor
-    options: dict[str, Any] = {
-        "hidden_layer_sizes": SIZE,
-        "batch_size": setting.batch,
-        "random_state": index + 100 * seed,
-    }
-
-    def figures(model: Any) -> tuple[float, float]:
-        predict = (lambda x: model.predict_proba(x)[:, 1]) if classes else model.predict
-        return setting.scores(predict(validation.x), validation)
-
-    try:
-        model = kind(threshold=setting.threshold, guarantee=LEVEL, **options)
-        model.fit(train.x, train.y, protected=train.z)
-    except NoSolutionFound:
-        return None
-    free = kind(penalty=None, **options).fit(train.x, train.y, protected=train.z)
-    (score, value), (best, _) = figures(model), figures(free)
-    return float(corrected_on_host(value, len(validation.x), PARAMETERS)), value, score, best
-
-
-def main(argv: list[str] | None = None) -> int:
+def main(arguments: Sequence[str] | None = None) -> int:
     """Run the bench; exits with 1 if guarantees fail more often than they say."""
-    parser = bench_parser("guarantee", __doc__, quick="few data sets, one threshold")
-    parser.add_argument("--only", choices=("attack", "trainings"), help="one of the two parts")
-    options = parser.parse_args(argv)
-    holds = True
-    for part, section, measures in (
-        ("attack", "guarantee attack", (attack,)),
-        ("trainings", "guarantee", (guarantees, on_tables)),
-    ):
-        if options.only not in (None, part):
-            continue
-        report = MarkdownReport()
-        report.say(describe())
-        report.say()
-        for measure in measures:
-            holds &= measure(report, options.quick)
-        if options.write:
-            report.keep(section)
-    return 0 if holds else 1
+    return run_bench(__doc__, {"guarantee": guarantees, "guarantee attack": attack}, arguments)
 
 
 if __name__ == "__main__":

@@ -4,23 +4,22 @@
 noise, relations of two papers on tests of independence, and tasks of a benchmark of mutual
 information.  The blocks of `hgr_jax.independence_test` were chosen on the first two sets (on
 samples with other seeds), so neither is an untouched test of that choice; the third is.
-`hgr_jax.independence_test`, HSICAggInc and cross-HSIC reject by their own rule; for the others the
+`hgr_jax.independence_test` and cross-HSIC reject by their own rule; for the others the
 critical value is the 95% point of the statistic on as many samples whose rows of b are permuted.
 Slow ones see the first samples only.  Relations where another test finds most beyond
-`hgr_jax.independence_test` come first.  HSICAggInc takes part where ``agginc`` is installed.
+`hgr_jax.independence_test` come first.
 """
 
 from __future__ import annotations
 
 import dataclasses
 import functools
-import importlib.util
 import itertools
 import math
 import sys
 import time
 import warnings
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -30,8 +29,7 @@ from scipy import special, stats
 from tqdm import tqdm
 
 import hgr_jax
-from bench.machine import describe
-from bench.report import MarkdownReport, bench_parser
+from bench.report import MarkdownReport, Part, run_bench
 
 Column = NDArray[np.float64]
 Relation = Callable[[int, Generator], tuple[Column, Column]]
@@ -263,7 +261,7 @@ def contestants() -> dict[str, Contestant]:
     def of_hyppo(test: Callable[[], Any]) -> Statistic:
         return lambda a, b: float(test().statistic(a[:, None], b[:, None]))
 
-    found = {
+    return {
         "independence_test": Contestant(
             lambda a, b: -hgr_jax.independence_test(a, b).pvalue, np.nextafter(-LEVEL, -1)
         ),
@@ -278,15 +276,6 @@ def contestants() -> dict[str, Contestant]:
         "HHG": Contestant(of_hyppo(HHG), most_rows=100, samples=300),
         "KMERF": Contestant(of_hyppo(KMERF), most_rows=100, samples=15),
     }
-    if importlib.util.find_spec("agginc"):
-        agginc = importlib.import_module("agginc.jax").agginc
-
-        def aggregated(a: Column, b: Column) -> float:
-            columns = (np.asarray(x, np.float32)[:, None] for x in (a, b))
-            return float(agginc("hsic", *columns, alpha=LEVEL))
-
-        found["HSICAggInc"] = Contestant(aggregated, 0.5, samples=300)
-    return found
 
 
 def powers(
@@ -340,32 +329,29 @@ def table(
     )
 
 
-def main(argv: list[str] | None = None) -> int:
+def power(report: MarkdownReport, quick: bool, *, of: str) -> None:
+    """The tables of a set of relations."""
+    title, relations_of, sizes = SETS[of]
+    repeats, relations = (10, 2) if quick else (1000, None)
+    for rows in sizes[:1] if quick else sizes:
+        tests = {
+            name: test
+            for name, test in contestants().items()
+            if test.most_rows >= rows and test.samples >= (100 if quick else 1)
+        }
+        report.say(f"**{title}.**")
+        chosen = dict(list(relations_of().items())[:relations])
+        table(report, chosen, rows, repeats if rows < 500 else min(repeats, 300), tests)
+
+
+PARTS: dict[str, Part] = {f"power {name}": functools.partial(power, of=name) for name in SETS}
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
     """Print the tables."""
-    parser = bench_parser("power", __doc__, quick="two relations, a few samples")
-    parser.add_argument("--only", choices=SETS, help="of the sets of relations")
-    options = parser.parse_args(argv)
-    repeats = 10 if options.quick else 1000
-    for name, (title, relations_of, sizes) in SETS.items():
-        if options.only not in (None, name):
-            continue
-        report = MarkdownReport()
-        report.say(describe())
-        report.say()
-        relations = relations_of()
-        if options.quick:
-            relations = dict(list(relations.items())[:2])
-        for rows in sizes[:1] if options.quick else sizes:
-            tests = {
-                name: test
-                for name, test in contestants().items()
-                if test.most_rows >= rows and test.samples >= (100 if options.quick else 1)
-            }
-            report.say(f"**{title}.**")
-            table(report, relations, rows, repeats if rows < 500 else min(repeats, 300), tests)
-        if options.write:
-            report.keep(f"power {name}")
-    return 0
+    return run_bench(
+        __doc__, {f"power {name}": functools.partial(power, of=name) for name in SETS}, arguments
+    )
 
 
 if __name__ == "__main__":

@@ -12,15 +12,14 @@ import importlib
 import sys
 import tempfile
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
 import hgr_jax
-from bench.machine import describe
-from bench.report import MarkdownReport, bench_parser
+from bench.report import MarkdownReport, run_bench
 
 MOST = 1.5
 """Largest ratio to the slower of pyarrow and DuckDB."""
@@ -64,12 +63,9 @@ def seconds_of(readers: dict[str, Callable[[], Any]], rounds: int) -> dict[str, 
     return {name: float(np.median(times[1:])) for name, times in taken.items()}
 
 
-def main(argv: list[str] | None = None) -> int:
-    """Print a row for every reader; 1 if ours takes too long."""
-    options = bench_parser("reading", __doc__, quick="20,000 rows, once").parse_args(argv)
-    rows, rounds = (20_000, 1) if options.quick else (1_000_000, 5)
-    report = MarkdownReport()
-    report.say(describe())
+def reading(report: MarkdownReport, quick: bool) -> bool:
+    """A row for every reader; whether ours is fast enough."""
+    rows, rounds = (20_000, 1) if quick else (1_000_000, 5)
     with tempfile.TemporaryDirectory() as folder:
         path = Path(folder) / "table.csv"
         write_table(path, rows)
@@ -77,14 +73,16 @@ def main(argv: list[str] | None = None) -> int:
         seconds = seconds_of(contestants(str(path)), rounds)
     slower = max(seconds[name] for name in COMPARED)
     report.say(f"{rows:,} rows of 20 columns, {size:.0f} MB")
-    report.say()
     report.table(
         ("reader", "time", "ratio"),
         [[name, f"{taken:.2f} s", f"{taken / slower:.2f}"] for name, taken in seconds.items()],
     )
-    if options.write:
-        report.keep("reading")
-    return 0 if options.quick or seconds["hgr_jax"] <= MOST * slower else 1
+    return quick or seconds["hgr_jax"] <= MOST * slower
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Print a row for every reader; 1 if ours takes too long."""
+    return run_bench(__doc__, {"reading": reading}, arguments)
 
 
 if __name__ == "__main__":

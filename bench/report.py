@@ -7,7 +7,7 @@ import datetime
 import json
 import os
 import subprocess
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 
 import jax
@@ -22,15 +22,35 @@ PLATFORMS = {"cpu": "cpu", "gpu": "cuda,cpu", "tpu": "tpu,cpu"}
 """Platforms of JAX of each device; what is placed on the host by name needs its CPU too."""
 
 
-def bench_parser(name: str, doc: str | None, *, quick: str) -> argparse.ArgumentParser:
-    """The options that every benchmark has; ``quick`` says what is left of it then."""
-    parser = argparse.ArgumentParser(prog=f"python -m bench.{name}", description=doc)
-    parser.add_argument("--quick", action="store_true", help=quick)
+Part = Callable[["MarkdownReport", bool], object]
+"""Reports tables, small ones if quick; returns False where a bound is exceeded."""
+
+
+def run_bench(doc: str | None, parts: Mapping[str, Part], arguments: Sequence[str] | None) -> int:
+    """Run the parts of a benchmark, each a result of its own.
+
+    Returns:
+      1 if a bound is exceeded, else 0.
+    """
+    parser = argparse.ArgumentParser(
+        description=doc, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    parser.add_argument("--quick", action="store_true", help="a small version, to see it work")
     parser.add_argument(
         "--device", choices=PLATFORMS, type=_on_device, help="where JAX computes (default: its own)"
     )
     parser.add_argument("--write", action="store_true", help="keep the tables in bench/results")
-    return parser
+    parser.add_argument("--only", nargs="+", choices=parts, default=[*parts], help="of the parts")
+    options = parser.parse_args(arguments)
+    holds = True
+    for name in options.only:
+        report = MarkdownReport()
+        report.say(describe())
+        report.say()
+        holds &= parts[name](report, options.quick) is not False
+        if options.write:
+            report.keep(name)
+    return 0 if holds else 1
 
 
 def _on_device(name: str) -> str:

@@ -13,7 +13,7 @@ import dataclasses
 import functools
 import itertools
 import sys
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
 
 import jax
@@ -24,8 +24,7 @@ from tqdm import tqdm
 
 import hgr_jax
 from bench import reference
-from bench.machine import describe
-from bench.report import MarkdownReport, bench_parser
+from bench.report import MarkdownReport, run_bench
 from hgr_jax import Status
 
 Info = np.finfo
@@ -172,26 +171,20 @@ def _as_read(x: Column) -> Column:
     return np.where(np.abs(x) < np.finfo(x.dtype).tiny, 0, x)
 
 
-def main(argv: list[str] | None = None) -> int:
-    """Print a row for every kind of data; 1 if a bound is exceeded."""
-    parser = bench_parser("robustness", __doc__, quick="a small version, in half a minute")
-    options = parser.parse_args(argv)
-    report = MarkdownReport()
-    report.say(describe())
+def robustness(report: MarkdownReport, quick: bool) -> bool:
+    """A row for every kind of data."""
 
     def rows() -> Iterator[tuple[list[str], bool]]:
-        for dtype, bound in itertools.islice(BOUNDS.items(), 1 if options.quick else None):
-            for kind, of in outcomes(dtype, QUICK if options.quick else SHAPES).items():
-                holds = of.error <= bound and of.turned <= bound
-                warned = f"{of.ill_conditioned / of.pairs:.1%}"
+        for dtype, bound in itertools.islice(BOUNDS.items(), 1 if quick else None):
+            for kind, of in outcomes(dtype, QUICK if quick else SHAPES).items():
                 figures = [
                     f"{of.pairs:,}",
                     str(of.beyond),
-                    warned,
+                    f"{of.ill_conditioned / of.pairs:.1%}",
                     f"{of.error:.0e}",
                     f"{of.turned:.0e}",
                 ]
-                yield [f"{kind}, {dtype}", *figures], holds
+                yield [f"{kind}, {dtype}", *figures], of.error <= bound and of.turned <= bound
 
     header = (
         "column a",
@@ -201,10 +194,12 @@ def main(argv: list[str] | None = None) -> int:
         "largest error of the others",
         "... between orders of rows",
     )
-    holds = report.judged_table(header, rows())
-    if options.write:
-        report.keep("robustness")
-    return 0 if holds else 1
+    return report.judged_table(header, rows())
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Print a row for every kind of data; 1 if a bound is exceeded."""
+    return run_bench(__doc__, {"robustness": robustness}, arguments)
 
 
 if __name__ == "__main__":

@@ -23,40 +23,6 @@ def _missing(rng: Generator, frame: pd.DataFrame, shares: dict[str, float]) -> p
     return frame
 
 
-def taxis() -> pd.DataFrame:
-    """6,433 rides like those of seaborn's ``taxis``: times, fares, zones in boroughs."""
-    rng, n = np.random.default_rng(0), 6433
-    start = pd.Timestamp("2019-03-01") + pd.to_timedelta(rng.uniform(0, 31 * 86400, n), unit="s")
-    distance = rng.lognormal(0.6, 0.9, n)
-    fare = 2.5 + 2.6 * distance + rng.normal(0, 1, n).clip(-1)
-    tip = np.where(rng.random(n) < 0.7, 0.2 * fare, 0).round(2)
-    zone = np.minimum(rng.geometric(0.03, n), 200)
-    other = np.minimum(rng.geometric(0.03, n), 200)
-    frame = pd.DataFrame(
-        {
-            "pickup": start.astype("datetime64[s]").astype(str),
-            "dropoff": (start + pd.to_timedelta(distance * 300, unit="s"))
-            .astype("datetime64[s]")
-            .astype(str),
-            "passengers": rng.choice(
-                [0, 1, 2, 3, 4, 5, 6], n, p=[0.02, 0.7, 0.14, 0.05, 0.03, 0.04, 0.02]
-            ),
-            "distance": distance.round(2),
-            "fare": fare.round(1),
-            "tip": tip,
-            "tolls": np.where(rng.random(n) < 0.05, 5.76, 0.0),
-            "total": (fare + tip + 3.3).round(2),
-            "color": rng.choice(["yellow", "green"], n, p=[0.85, 0.15]),
-            "payment": rng.choice(["credit card", "cash"], n, p=[0.72, 0.28]),
-            "pickup_zone": [f"zone {z}" for z in zone],
-            "dropoff_zone": [f"zone {z}" for z in other],
-            "pickup_borough": [f"borough {z % 4}" for z in zone],
-            "dropoff_borough": [f"borough {z % 5}" for z in other],
-        }
-    )
-    return _missing(rng, frame, {"payment": 0.007, "pickup_zone": 0.004, "dropoff_zone": 0.007})
-
-
 def titanic() -> pd.DataFrame:
     """891 passengers like those of seaborn's ``titanic``: categories, copies, missing values."""
     rng, n = np.random.default_rng(1), 891
@@ -132,7 +98,6 @@ def numbers() -> pd.DataFrame:
 
 TABLES: dict[str, Callable[[], pd.DataFrame]] = {
     "insurance": insurance,
-    "taxis": taxis,
     "titanic": titanic,
     "compas": compas,
     "numbers": numbers,

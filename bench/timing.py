@@ -31,9 +31,16 @@ class Timing:
         return float(np.median(self.steady))
 
 
-def last_line_of(module: str, *arguments: str) -> Any:
-    """Return what a module prints last, in JSON, when it is run in a process of its own."""
-    command = [sys.executable, "-m", module, *arguments]
+_CALL = """
+import importlib, json, sys
+module, function, arguments = json.loads(sys.argv[1])
+print(json.dumps(getattr(importlib.import_module(module), function)(*arguments)))
+"""
+
+
+def in_own_process(module: str, function: str, *arguments: Any) -> Any:
+    """Return what a function of a module returns, of values that JSON knows, in its own process."""
+    command = [sys.executable, "-c", _CALL, json.dumps([module, function, arguments])]
     done = subprocess.run(command, check=True, capture_output=True, text=True)
     return json.loads(done.stdout.splitlines()[-1])
 

@@ -1,6 +1,6 @@
 """How near are estimates to the HGR of laws whose HGR is known?
 
-    python -m bench.truth [--quick] [--write] [--only {errors,oscillations,intervals,times}]
+    python -m bench.truth [--quick] [--write]
 
 The laws of `bench.laws`: half of them were looked at while `hgr` was made, the others were not, and
 both halves are reported.  The oracle knows the functions that attain HGR and correlates them; its
@@ -16,7 +16,6 @@ import dataclasses
 import functools
 import importlib.util
 import sys
-import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
 
@@ -28,9 +27,7 @@ from scipy import stats
 
 import hgr_jax
 from bench.laws import Law, laws, oscillating_laws
-from bench.machine import describe
-from bench.report import MarkdownReport, bench_parser
-from bench.timing import seconds
+from bench.report import MarkdownReport, Part, run_bench
 from hgr_jax.measures.classical import average_ranks
 
 SEED = 20_261_126
@@ -44,9 +41,6 @@ INTERVAL_ROWS = {100: 1_000, 300: 1_000, 1_000: 1_000, 3_000: 300}
 
 OSCILLATION_ROWS = {300: 200, 1_000: 200, 3_000: 100, 10_000: 60}
 """Numbers of rows, and of samples of each oscillating law."""
-
-PARTS = ("errors", "oscillations", "intervals", "times")
-"""Tables, each a result of its own."""
 
 LEVEL = 0.95
 """Level of the intervals."""
@@ -375,60 +369,34 @@ def interval_tables(report: MarkdownReport, plan: dict[int, int], every: Sequenc
     )
 
 
-def times(report: MarkdownReport, plan: Sequence[int], estimates: Contestants) -> None:
-    """The table of times of one estimate."""
-    report.say("### Time of one estimate")
-
-    def rows() -> Iterator[list[str]]:
-        for name, contestant in estimates.items():
-            line, estimate = [name], contestant.estimate
-            for size in plan:
-                if size > contestant.most_rows:
-                    line.append("")
-                    continue
-                a, b = (x[0] for x in samples(laws()[0], size, 1, 0))
-                if not contestant.on_host:
-                    a, b = (jnp.asarray(x, jnp.float32) for x in (a, b))
-                    estimate = jax.jit(contestant.estimate)
-                jax.block_until_ready(estimate(a, b))
-                taken = []
-                for _ in range(11):
-                    start = time.perf_counter()
-                    jax.block_until_ready(estimate(a, b))
-                    taken.append(time.perf_counter() - start)
-                line.append(seconds(float(np.median(taken))))
-            yield line
-
-    report.table(["", *(f"n = {size:,}" for size in plan)], rows())
+def errors(report: MarkdownReport, quick: bool) -> None:
+    """Errors of all estimates."""
+    found = {name: each for name, each in contestants().items() if not quick or name in QUICK}
+    error_tables(report, {100: 3} if quick else ROWS, laws()[:: 12 if quick else 1], found)
 
 
-def main(argv: list[str] | None = None) -> int:
+def oscillations(report: MarkdownReport, quick: bool) -> None:
+    """Errors of `hgr` of laws that oscillate."""
+    every = oscillating_laws()[:: 5 if quick else 1]
+    oscillation_table(report, {100: 3} if quick else OSCILLATION_ROWS, every)
+
+
+def intervals(report: MarkdownReport, quick: bool) -> None:
+    """Coverage and width of intervals."""
+    every = laws()[:: 12 if quick else 1]
+    interval_tables(report, {100: 3} if quick else INTERVAL_ROWS, every)
+
+
+PARTS: dict[str, Part] = {
+    "truth errors": errors,
+    "truth oscillations": oscillations,
+    "truth intervals": intervals,
+}
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
     """Print the tables."""
-    parser = bench_parser("truth", __doc__, quick="one length, few laws, samples and estimates")
-    parser.add_argument("--only", choices=PARTS, help="of the tables")
-    options = parser.parse_args(argv)
-    every, oscillating = laws(), oscillating_laws()
-    plan, interval_plan, oscillation_plan = ROWS, INTERVAL_ROWS, OSCILLATION_ROWS
-    estimates = contestants()
-    if options.quick:
-        every, oscillating = every[::12], oscillating[::5]
-        plan, interval_plan, oscillation_plan = {100: 3}, {100: 3}, {100: 3}
-        estimates = {name: each for name, each in estimates.items() if name in QUICK}
-    parts: tuple[Callable[[MarkdownReport], None], ...] = (
-        lambda report: error_tables(report, plan, every, estimates),
-        lambda report: oscillation_table(report, oscillation_plan, oscillating),
-        lambda report: interval_tables(report, interval_plan, every),
-        lambda report: times(report, list(plan), estimates),
-    )
-    for name, part in zip(PARTS, parts, strict=True):
-        if options.only in (None, name):
-            report = MarkdownReport()
-            report.say(describe())
-            report.say()
-            part(report)
-            if options.write:
-                report.keep(f"truth {name}")
-    return 0
+    return run_bench(__doc__, PARTS, arguments)
 
 
 if __name__ == "__main__":

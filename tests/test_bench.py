@@ -31,7 +31,6 @@ from bench import (
     first_use,
     guarantee,
     measures,
-    mutation,
     pair,
     peers,
     power,
@@ -43,7 +42,6 @@ from bench import (
     scan,
     training,
     truth,
-    wide,
 )
 from bench.data import DISTRIBUTIONS, RELATIONS, data_folder, relation
 from bench.laws import TUNED, laws, oscillating_laws
@@ -80,16 +78,15 @@ def test_an_exceeded_bound_ends_with_1(
     assert "| bad | nan | 1e+00 | EXCEEDED |" in capsys.readouterr().out
 
 
-NEED_TABLES = {training, guarantee}
+NEED_TABLES = {training}
 QUICK: list[tuple[Any, list[str]]] = [
     (robustness, [f"| {kind}, float32 |" for kind in robustness.KINDS]),
-    (wide, ["| 60 | 1,770 |"]),
-    (scale, ["| a sample | 6,553 | 20,000 |", "| all rows | 20,000 | 20,000 |"]),
-    (pair, ["Time of one estimate", "other units", "In a jitted loss", "Import"]),
+    (scale, ["| a sample | 6,553 | 20,000 |", "| all rows | 20,000 | 20,000 |", "| 60 | 1,770 |"]),
+    (pair, ["Time of one estimate", "raw units", "| KB, value and gradient |"]),
     (training, [f"| {name} | " for name in ("none", "HGR-KB", "HGR-SK", "torch, double kernel")]),
-    (scan, ["| bare matrix product in JAX |", "| `scan` |", scan.NUMPY, "| 20 | 190 |", " GB |"]),
+    (scan, ["| bare matrix product in JAX |", "| `scan` |", scan.NUMPY]),
     (coverage, ["| discrete |"]),
-    (guarantee, ["| 1,000, network, 0.3 | ", "| communities, "]),
+    (guarantee, ["| 1,000, network, 0.3 | ", "| many candidates |"]),
     (fairness, [f"| {n} | " for n in fairness_contestants.QUICK if "fairlearn" not in n]),
     (
         truth,
@@ -108,7 +105,7 @@ QUICK: list[tuple[Any, list[str]]] = [
         ["| 7 half waves, n = 300 | 0.839 |", "| independent, n = 300 |", "| made up | 300 |"],
     ),
     (power, ["| linear | 1.00 |", "mean of dependent ones", "| Pearson | IDS | MGC |"]),
-    (conditional, ["| determined |  | 0.00 / 0.00 / 0.00 |", "| mixed | 10 | GCM | 1 |"]),
+    (conditional, ["| determined |  | 0.00 / 0.00 / 0.00 |"]),
 ]
 
 
@@ -258,7 +255,8 @@ def test_disagreement_is_counted() -> None:
 @pytest.mark.slow
 def test_rank_law_quick(capsys: pytest.CaptureFixture[str]) -> None:
     assert rank_law.main(["--quick"]) == 0
-    assert rank_law.main(["--quick", "--tail"]) == 0
+    (by_the_law, by_splitting), *_ = rank_law.tail(60, least=0.5)
+    assert by_the_law == pytest.approx(by_splitting, rel=0.5)
     (row,) = [line for line in capsys.readouterr().out.splitlines() if line.startswith("| 50 |")]
     ratios = [float(cell) for cell in row.strip("| ").split(" | ")[1:]]
     law = np.exp(log_probability(np.log(LEVELS), 50)) / LEVELS
@@ -306,7 +304,6 @@ def test_calibration_quick(
     for row in rows:
         assert row[2].startswith("rank")
         assert 2.5 < float(row[4].rstrip("%")) < 8
-    assert "| linear | " in printed
     assert "| weights, lognormal | 80 | permutation | " in printed
     assert "| given c, a = c + e | 80 | residuals | " in printed
 
@@ -381,22 +378,7 @@ def test_no_figure_is_of_a_release_that_is_excluded() -> None:
         assert version[1] in allowed.specifier, path.name
 
 
-def test_arrows_are_those_of_the_cpdag() -> None:
-    reference = pytest.importorskip("causallearn.utils.DAG2CPDAG").dag2cpdag
-    graph = pytest.importorskip("causallearn.graph.Dag").Dag
-    node = pytest.importorskip("causallearn.graph.GraphNode").GraphNode
-    counts = []
-    for seed in range(20):
-        _, edges = conditional.random_graph(np.random.default_rng(seed), 5, 4 + seed // 3, False)
-        nodes = [node(str(i)) for i in range(4 + seed // 3)]
-        dag = graph(nodes)
-        for i, j in edges:
-            dag.add_directed_edge(nodes[i], nodes[j])
-        ends = reference(dag).graph  # [j, i] is the end at j
-        expected = {(int(i), int(j)) for j, i in np.argwhere((ends == 1) & (ends.T == -1))}
-        assert conditional.cpdag(edges) == expected
-        counts.append(0 < len(expected) < len(edges))
-    assert sum(counts) > 3
+def test_means_of_laws_are_near_their_hgr() -> None:
     rows = figures.means_of_laws().splitlines()[2:]
     assert [row.split(" | ")[0].strip("| ") for row in rows] == [law.name for law in laws()]
     shown = {float(row.split(" | ")[1]): float(row.split(" | ")[4]) for row in rows[:3]}
@@ -409,48 +391,6 @@ def test_a_figure_is_a_cell_of_a_result() -> None:
     )
     with pytest.raises(LookupError, match="no row 'nobody' with a column 'KB'"):
         figures.cells("pair", "nobody", "KB")
-
-
-SOURCE = '''
-"""Text of 1."""
-TILE = 3
-FIRST = 0.5
-
-
-def within(x: int, most: int = 2, *, wise: bool = True) -> bool:
-    assert x > 4
-    if not wise and x < 5:
-        raise ValueError(f"{6}" + "7")
-    return "é" + str(x[most:])
-'''
-
-
-def test_mutants_are_of_what_is_computed() -> None:
-    mutants = mutation.mutants_of("some.py", SOURCE)
-    assert [(each.line, each.before, each.after) for each in mutants] == [
-        (4, "0.5", "0.55"),
-        (7, "2", "3"),
-        (7, "True", "False"),
-        (9, "not wise and x < 5", "not wise or x < 5"),
-        (9, "not wise", "wise"),
-        (9, "x < 5", "x <= 5"),
-        (9, "5", "6"),
-        (11, "'é' + str(x[most:])", "not ('é' + str(x[most:]))"),
-        (11, "most", "(most) + 1"),
-    ]
-    assert mutants[-1].applied(SOURCE) == SOURCE.replace("[most:", "[((most) + 1):")
-    assert mutants[-1].around == ("within",)
-
-
-def test_mutants_are_caught_by_tests_that_fail_for_them(tmp_path: Path) -> None:
-    test = "from some import FIRST\n\n\ndef test_first():\n    assert FIRST == 0.5\n"
-    for name, text in {"some.py": SOURCE, "test_some.py": test}.items():
-        (tmp_path / name).write_text(text)
-    first, second, *_ = mutation.mutants_of("some.py", SOURCE)
-    caught = mutation.caught_by(first, ["test_some.py"], tmp_path, limit=60)
-    assert caught == (True, "test_some.py::test_first")
-    assert mutation.caught_by(second, ["test_some.py"], tmp_path, limit=60) == (False, "no test")
-    assert (tmp_path / "some.py").read_text() == SOURCE
 
 
 def test_report_keeps_its_section_only(tmp_path: Path) -> None:
