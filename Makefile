@@ -81,8 +81,6 @@ docs: $(VENV)/ready-dev
 bench: $(VENV)/ready-dev
 	$(BIN)/python -m bench.accuracy --write
 	$(BIN)/python -m bench.truth --write
-	$(BIN)/python -m bench.agreement --write
-	$(BIN)/python -m bench.robustness --write
 	$(BIN)/python -m bench.first_use --write
 	$(BIN)/python -m bench.reading --write
 	$(BIN)/python -m bench.pair --write

@@ -3,8 +3,7 @@
 python -m bench.fairness [--quick] [--write] [--only PART ...]
 
 Every method at several thresholds on random splits of real tables (communities, census, adult,
-diabetes): the score of the test rows beside what is left between prediction and attribute there;
-and on simulated data (simulated), how often the constraint fails in the population.
+diabetes): the score of the test rows beside what is left between prediction and attribute there.
 """
 
 from __future__ import annotations
@@ -23,7 +22,6 @@ from tqdm import tqdm
 
 import hgr_jax
 from bench.fairness_contestants import CONTESTANTS, FREE, QUICK, SETTINGS, Task, train
-from bench.guarantee import ATTRIBUTES, POPULATION, draw
 from bench.paper.tables import Table, load
 from bench.report import MarkdownReport, Part, run_bench
 from hgr_jax.inference.intervals import corrected_on_host
@@ -176,45 +174,6 @@ def lines(found: Mapping[str, Mapping[float, list[Figures | None]]]) -> Iterator
             ]
 
 
-def failures(
-    report: MarkdownReport, seeds: int, threshold: float, rows: int, shown: Iterable[str]
-) -> None:
-    """How often a constraint fails in the population, from which fresh rows are drawn."""
-
-    def of_each() -> Iterator[list[str]]:
-        for name in shown:
-            if name in FREE or name.startswith("reductions"):
-                continue
-            values, scores, runs = [], [], 0
-            cells = [(seed, kind) for seed in range(seeds) for kind in ATTRIBUTES]
-            for seed, kind in tqdm(cells, desc=f"simulated, {name}", leave=False):
-                rng = np.random.default_rng([seed, rows, ATTRIBUTES.index(kind)])
-                x, y, z = draw(rng, kind, rows)
-                fresh_x, fresh_y, fresh_z = draw(rng, kind, POPULATION)
-                seen = (fresh_z >= z.min()) & (fresh_z <= z.max())
-                runs += 1
-                predict = train(name, Task(x, y, z, False, None), threshold, seed)
-                if predict is None:
-                    continue
-                p = predict(fresh_x[seen], fresh_z[seen])
-                values.append(float(hgr_jax.kb(fresh_z[seen].astype("f4"), p.astype("f4"))))
-                scores.append(r2_score(fresh_y[seen], p))
-            yield [
-                name,
-                f"{len(values)} of {runs}",
-                f"{np.mean(np.array(values) > threshold):.0%}" if values else "",
-                f"{np.mean(values):.3f}" if values else "",
-                f"{np.mean(scores):.3f}" if values else "",
-            ]
-
-    report.say(
-        f"Simulated data of {rows:,} rows, {seeds} seeds of {len(ATTRIBUTES)} kinds of attribute,"
-        f" threshold {threshold:g}: how often HGR-KB(5, 5) of the population is above it, from"
-        f" {POPULATION:,} fresh rows."
-    )
-    report.table(("", "models", "fail", "HGR-KB, mean", "R2, mean"), of_each())
-
-
 def of_table(report: MarkdownReport, quick: bool, *, name: str) -> None:
     """Every method, and the settings of one, on splits of a real table."""
     if quick and name != "diabetes":
@@ -233,16 +192,9 @@ def of_table(report: MarkdownReport, quick: bool, *, name: str) -> None:
     report.table(HEADER, lines(fronts(names, data, batch, seeds, (0.3,))))
 
 
-def simulated(report: MarkdownReport, quick: bool) -> None:
-    """How often constraints fail in simulated populations."""
-    shown = ("transport", "transport, guarantee") if quick else (*CONTESTANTS, *SETTINGS)
-    failures(report, 1 if quick else SEEDS, 0.3, 300 if quick else 1000, shown)
-
-
 PARTS: dict[str, Part] = {
     f"fairness {name}": functools.partial(of_table, name=name) for name in BATCHES
 }
-PARTS["fairness simulated"] = simulated
 
 
 def main(arguments: Sequence[str] | None = None) -> int:

@@ -42,6 +42,9 @@ def run_bench(doc: str | None, parts: Mapping[str, Part], arguments: Sequence[st
     parser.add_argument("--write", action="store_true", help="keep the tables in bench/results")
     parser.add_argument("--only", nargs="+", choices=parts, default=[*parts], help="of the parts")
     options = parser.parse_args(arguments)
+    if options.write:
+        for name in options.only:
+            section(PAGE.read_text(encoding="utf-8"), name)  # before hours of work
     holds = True
     for name in options.only:
         report = MarkdownReport()

@@ -21,7 +21,6 @@ from threadpoolctl import threadpool_limits
 import hgr_jax
 from bench import (
     accuracy,
-    agreement,
     calibration,
     conditional,
     coverage,
@@ -29,6 +28,7 @@ from bench import (
     fairness_contestants,
     figures,
     first_use,
+    gpu,
     guarantee,
     measures,
     pair,
@@ -37,7 +37,6 @@ from bench import (
     rank_law,
     reading,
     reference,
-    robustness,
     scale,
     scan,
     training,
@@ -80,7 +79,6 @@ def test_an_exceeded_bound_ends_with_1(
 
 NEED_TABLES = {training}
 QUICK: list[tuple[Any, list[str]]] = [
-    (robustness, [f"| {kind}, float32 |" for kind in robustness.KINDS]),
     (scale, ["| a sample | 6,553 | 20,000 |", "| all rows | 20,000 | 20,000 |", "| 60 | 1,770 |"]),
     (pair, ["Time of one estimate", "raw units", "| KB, value and gradient |"]),
     (training, [f"| {name} | " for name in ("none", "HGR-KB", "HGR-SK", "torch, double kernel")]),
@@ -99,10 +97,6 @@ QUICK: list[tuple[Any, list[str]]] = [
             "| kept out, lowest |",
             "| 80 half waves | 0.839 |  | ",
         ],
-    ),
-    (
-        agreement,
-        ["| 7 half waves, n = 300 | 0.839 |", "| independent, n = 300 |", "| made up | 300 |"],
     ),
     (power, ["| linear | 1.00 |", "mean of dependent ones", "| Pearson | IDS | MGC |"]),
     (conditional, ["| determined |  | 0.00 / 0.00 / 0.00 |"]),
@@ -127,7 +121,6 @@ def test_quick_runs(
         pytest.importorskip("hyppo", reason="the simulations are hyppo's")
     few_steps = functools.partial(FairMLPRegressor, steps=100)
     monkeypatch.setattr(fairness_contestants, "FairMLPRegressor", few_steps)
-    monkeypatch.setattr(fairness, "ATTRIBUTES", fairness.ATTRIBUTES[:1])
     monkeypatch.setattr(scan, "others", lambda *_, **__: None)  # packages that take minutes
     with threadpool_limits(1):  # threads of OpenMP wait for each other on a busy machine
         assert not bench.main(["--quick"])
@@ -135,6 +128,16 @@ def test_quick_runs(
     assert [text for text in shown if text not in printed] == []
     assert "| no |" not in printed
     assert "nan" not in printed
+
+
+@pytest.mark.slow
+def test_gpu_quick_on_the_host(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("JAX_PLATFORMS", "cpu")  # as it was, after the test
+    assert gpu.main(["--quick", "--device", "cpu"]) == 0
+    assert "| HGR-KB | 200 |" in capsys.readouterr().out
+    assert jax.config.values["jax_platforms"] == "cpu"
 
 
 def test_reading_quick(capsys: pytest.CaptureFixture[str]) -> None:
@@ -230,26 +233,6 @@ def test_oscillating_laws_are_as_dependent_as_one_period() -> None:
     for law in every:
         f, g = law.optimal(*law.sample(rng, 40_000))
         assert np.corrcoef(f, g)[0, 1] == pytest.approx(law.hgr, abs=0.02)
-
-
-def test_disagreement_is_counted() -> None:
-    seen = agreement.Seen(
-        values={"hgr": 0.9, "scan": 0.7, "findings": 0.7005},
-        intervals={"hgr_fit": (0.8, 0.95), "scan": (0.0, 0.8)},
-        pvalues={"scan": 0.01, "independence_test": 0.3},
-        standard_error=0.02,
-    )
-    assert seen.difference == pytest.approx(0.2)
-    assert seen.extremes == "scan 0.700, hgr 0.900"
-    assert seen.outside == 3
-    assert seen.contradictions == {"hgr_fit": 1, "scan": 1}
-    assert [seen.too_high(hgr) for hgr in (0.5, 0.8, 0.82)] == [3, 1, 0]
-    once = agreement.Seen({"hgr": 0.7, "scan": 0.7004}, {"scan": (0.6, 0.7)}, {"scan": 0.05})
-    shown = agreement.cells([seen, once])
-    assert shown[0] == "1 of 2"
-    assert shown[2:] == ["3 of 8", "hgr_fit 1, scan 1"]
-    seen.values["scan"] = math.nan
-    assert agreement.cells([seen])[0] == "1 of 1"
 
 
 @pytest.mark.slow
@@ -408,3 +391,5 @@ def test_report_keeps_its_section_only(tmp_path: Path) -> None:
     assert "old" not in text
     with pytest.raises(ValueError, match="no section"):
         report.keep("y", path, tmp_path / "results")
+    with pytest.raises(ValueError, match="no section"):
+        gpu.main(["--quick", "--write"])
