@@ -4,16 +4,17 @@
 noise, relations of two papers on tests of independence, and tasks of a benchmark of mutual
 information.  The blocks of `hgr_jax.independence_test` were chosen on the first two sets (on
 samples with other seeds), so neither is an untouched test of that choice; the third is.
-`hgr_jax.independence_test` and cross-HSIC reject by their own rule; for the others the
+`hgr_jax.independence_test`, HSICAggInc and cross-HSIC reject by their own rule; for the others the
 critical value is the 95% point of the statistic on as many samples whose rows of b are permuted.
 Slow ones see the first samples only.  Relations where another test finds most beyond
-`hgr_jax.independence_test` come first.
+`hgr_jax.independence_test` come first.  HSICAggInc takes part where ``agginc`` is installed.
 """
 
 from __future__ import annotations
 
 import dataclasses
 import functools
+import importlib.util
 import itertools
 import math
 import sys
@@ -261,7 +262,7 @@ def contestants() -> dict[str, Contestant]:
     def of_hyppo(test: Callable[[], Any]) -> Statistic:
         return lambda a, b: float(test().statistic(a[:, None], b[:, None]))
 
-    return {
+    found = {
         "independence_test": Contestant(
             lambda a, b: -hgr_jax.independence_test(a, b).pvalue, np.nextafter(-LEVEL, -1)
         ),
@@ -276,6 +277,15 @@ def contestants() -> dict[str, Contestant]:
         "HHG": Contestant(of_hyppo(HHG), most_rows=100, samples=300),
         "KMERF": Contestant(of_hyppo(KMERF), most_rows=100, samples=15),
     }
+    if importlib.util.find_spec("agginc"):
+        agginc = importlib.import_module("agginc.jax").agginc
+
+        def aggregated(a: Column, b: Column) -> float:
+            columns = (np.asarray(x, np.float32)[:, None] for x in (a, b))
+            return float(agginc("hsic", *columns, alpha=LEVEL))
+
+        found["HSICAggInc"] = Contestant(aggregated, 0.5, samples=300)
+    return found
 
 
 def powers(
