@@ -9,9 +9,9 @@ from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
-from sklearn.base import BaseEstimator, RegressorMixin
 from sklearn.ensemble import HistGradientBoostingClassifier, HistGradientBoostingRegressor
 from sklearn.linear_model import LogisticRegression, Ridge
+from sklearn.pipeline import make_pipeline
 
 import hgr_jax
 from hgr_jax.fairness import (
@@ -38,29 +38,6 @@ class Task(NamedTuple):
     z: Matrix
     classes: bool
     batch: int | None
-
-
-class Residuals(RegressorMixin, BaseEstimator):  # type: ignore[misc]
-    """A linear model of inputs less their regression on the attribute, the last column."""
-
-    def __init__(self, model: Any) -> None:
-        self.model = model
-
-    def _of(self, both: Matrix) -> Matrix:
-        x, z = both[:, :-1], both[:, -1]
-        return x - self.mean_ - np.outer(z - self.center_, self.slope_)
-
-    def fit(self, both: Matrix, y: Matrix) -> Residuals:
-        """Fit the regressions on the attribute, then the model."""
-        x, z = both[:, :-1], both[:, -1]
-        self.mean_, self.center_ = x.mean(axis=0), z.mean()
-        self.slope_ = (z - self.center_) @ (x - self.mean_) / np.sum((z - self.center_) ** 2)
-        self.model.fit(self._of(both), y)
-        return self
-
-    def predict(self, both: Matrix) -> Matrix:
-        """Return predictions, or probabilities of the second class."""
-        return _prediction(self.model, self._of(both))
 
 
 def _prediction(model: Any, x: Matrix) -> Matrix:
@@ -102,10 +79,15 @@ def boosting(task: Task, threshold: float, seed: int) -> Predict:
 
 
 def residuals(task: Task, threshold: float, seed: int) -> Predict:
-    """Linear regression on what is left of the inputs."""
-    model = Residuals(LogisticRegression(max_iter=1000) if task.classes else Ridge())
+    """Linear regression on what is left of the inputs, less their regression on the attribute."""
+    from fairlearn.preprocessing import CorrelationRemover
+
+    model = make_pipeline(
+        CorrelationRemover(sensitive_feature_ids=[task.x.shape[1]]),
+        LogisticRegression(max_iter=1000) if task.classes else Ridge(),
+    )
     model.fit(np.column_stack([task.x, task.z]), task.y)
-    return lambda x, z: model.predict(np.column_stack([x, z]))
+    return lambda x, z: _prediction(model, np.column_stack([x, z]))
 
 
 def reductions(task: Task, threshold: float, seed: int) -> Predict | None:

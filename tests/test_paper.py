@@ -1,15 +1,9 @@
-"""Small runs of the paper's experiments, and what happens when one is interrupted."""
+"""Small runs of the paper's experiments, and the tasks that they train."""
 
 from __future__ import annotations
 
 import csv
 import dataclasses
-import functools
-import os
-import signal
-import subprocess
-import sys
-import time
 from pathlib import Path
 
 import jax
@@ -22,7 +16,6 @@ import hgr_jax
 from bench.data import data_folder
 from bench.paper import __main__ as paper
 from bench.paper import enforcement, grid, tables
-from bench.paper.folds import over_folds
 from bench.paper.output import Output, new_figure
 from hgr_jax.fairness import MLP, FairTrainer, Penalty, didi
 
@@ -57,71 +50,14 @@ def test_experiment(name: str, tmp_path: Path, capsys: pytest.CaptureFixture[str
         assert float(rows[0][1]) == pytest.approx(1)
 
 
-SMALL = grid.Grid(("sin", "sign"), ("ORACLE", "RDC"), (0.0, 2.0), 2, 3, size=101)
-
-
-def test_a_grid_goes_on_where_it_stopped(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    whole = SMALL.run(Output(tmp_path / "whole"))
-    output = Output(tmp_path / "interrupted")
-    original, calls, stop = grid.Grid._part, [], [3]
-
-    def interrupted(self: grid.Grid, part: tuple[str, str, float], output: Output) -> np.ndarray:
-        calls.append(part)
-        if len(calls) in stop:
-            raise KeyboardInterrupt
-        return original(self, part, output)
-
-    monkeypatch.setattr(grid.Grid, "_part", interrupted)
-    with pytest.raises(KeyboardInterrupt):
-        SMALL.run(output)
-    kept = list((output.folder / "cache").glob("*.npy"))
-    assert 0 < len(kept) < 8
-    kept[0].write_bytes(b"half of a f")  # a damaged part counts as not there
-
-    calls.clear()
-    stop.clear()
-    resumed = SMALL.run(output)
-    assert len(calls) == 8 - (len(kept) - 1)
-    for key, values in whole.items():
-        assert values.shape == (2, 2, 3)
-        np.testing.assert_array_equal(resumed[key], values)
-    np.testing.assert_allclose(whole["sin", "ORACLE"][0], 1, atol=1e-6)
-    assert whole["sin", "ORACLE"][1].std(axis=1).max() == 0
-    assert whole["sin", "RDC"][1].std(axis=1).min() > 0
-
-
-def test_folds_go_on_where_they_stopped(tmp_path: Path) -> None:
-    trained: list[tuple[str, int]] = []
-
-    def train(name: str, index: int) -> list[float]:
-        if len(trained) == 3:
-            raise KeyboardInterrupt
-        trained.append((name, index))
-        return [float(len(name)), index]
-
-    output = Output(tmp_path)
-    cases = {(name,): functools.partial(train, name) for name in ("one", "three")}
-    with pytest.raises(KeyboardInterrupt):
-        over_folds(output, "results", cases, 2, "quick")
-    assert trained == [("one", 0), ("one", 1), ("three", 0)]
-    trained.clear()
-    found = over_folds(output, "results", cases, 2, "quick")
-    assert trained == [("three", 1)]
-    assert list(found) == list(cases)
-    np.testing.assert_array_equal(found["one",], [[3, 0], [3, 1]])
-    np.testing.assert_array_equal(found["three",], [[5, 0], [5, 1]])
-    over_folds(output, "results", cases, 1, "in full")  # figures of other settings are others
-    assert trained == [("three", 1), ("one", 0), ("three", 0)]
-
-
 @pytest.mark.slow
-def test_the_claims_of_the_paper_about_its_synthetic_data(tmp_path: Path) -> None:
+def test_the_claims_of_the_paper_about_its_synthetic_data() -> None:
     """Means over seeds of KB, SK and KDE beside the oracle, at the paper's size and noise."""
     relationships = ("circle", "x_square", "sin")
     measures = ("ORACLE", "HGR-KB", "HGR-SK", "HGR-KDE")
     noises = (0.0, 0.2, 0.4, 1.0, 1.6, 2.0, 3.0)
     small = grid.Grid(relationships, measures, noises, data_seeds=10, algorithm_seeds=3)
-    values = small.run(Output(tmp_path))
+    values = small.run()
     mean = {key: v.mean(axis=(1, 2)) for key, v in values.items()}
     for name in relationships:
         assert values[name, "HGR-KB"].std(axis=2).max() == 0
@@ -138,20 +74,6 @@ def test_the_claims_of_the_paper_about_its_synthetic_data(tmp_path: Path) -> Non
         assert (mean[name, "HGR-KDE"][high] < oracle[high]).all()
     assert (mean["circle", "HGR-SK"] < 0.15).all()
     assert (mean["sin", "HGR-SK"] > mean["sin", "ORACLE"] - 1e-3).all()
-
-
-def test_ctrl_c_ends_at_once_and_keeps_what_is_finished(tmp_path: Path) -> None:
-    command = [sys.executable, "-m", "bench.paper", "determinism", "--out", str(tmp_path)]
-    process = subprocess.Popen(command, stderr=subprocess.PIPE, stdout=subprocess.DEVNULL)
-    assert process.stderr is not None
-    deadline = time.monotonic() + 120
-    while not list(tmp_path.glob("cache/*.npy")) and time.monotonic() < deadline:
-        time.sleep(0.1)
-    os.kill(process.pid, signal.SIGINT)
-    _, errors = process.communicate(timeout=120)
-    assert process.returncode == -signal.SIGINT
-    assert b"Traceback" not in errors
-    assert list(tmp_path.glob("cache/*.npy"))
 
 
 def test_without_the_tables_an_experiment_says_so(

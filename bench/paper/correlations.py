@@ -25,7 +25,7 @@ def run(output: Output, *, quick: bool) -> str:
     grid = Grid(RELATIONSHIPS, tuple(STYLES))
     if quick:
         grid = Grid(("circle",), tuple(STYLES), (0.0, 1.0, 3.0), 2, 2, size=201, neural_steps=20)
-    values = grid.run(output)
+    values = grid.run()
     levels = {
         name: _null_level(name, grid.size, 20 if quick else 200) for name in grid.relationships
     }

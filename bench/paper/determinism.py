@@ -19,7 +19,7 @@ def run(output: Output, *, quick: bool) -> str:
         grid = dataclasses.replace(
             grid, noises=(0.0, 1.0, 3.0), algorithm_seeds=3, size=201, neural_steps=20
         )
-    values = {name: v[:, 0, :] for (_, name), v in grid.run(output).items()}
+    values = {name: v[:, 0, :] for (_, name), v in grid.run().items()}
     output.table(
         "determinism",
         ("measure", "noise", "algorithm seed", "value"),

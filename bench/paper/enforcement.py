@@ -49,11 +49,10 @@ SURROGATES = {
 class Figures(NamedTuple):
     """Of one training: by measure on training and validation rows, and the seconds of its steps.
 
-    ``own`` is the measure that was penalised, HGR-KB where none was.
+    "own measure" is the one that was penalised, HGR-KB where none was.
     """
 
     values: dict[str, tuple[float, float]]
-    own: tuple[float, float]
     seconds: float
 
 
@@ -196,7 +195,7 @@ def run(
     first, second = (setting.measured(p, part, neural_steps=neural_steps) for p, part in both)
     own = [_own(penalty, trainer, p, part) for p, part in both]
     values = {name: (first[name], second[name]) for name in MEASURES}
-    return Figures(values, (own[0], own[1]), seconds)
+    return Figures(values | {"own measure": (own[0], own[1])}, seconds)
 
 
 def _own(penalty: Penalty, trainer: FairTrainer, prediction: Any, part: Part) -> float:

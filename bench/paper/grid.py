@@ -1,25 +1,20 @@
-"""Measures over relationships, noise levels, data seeds and algorithm seeds: cached, resumable.
+"""Measures over relationships, noise levels, data seeds and algorithm seeds.
 
-One part is one measure on one relationship at one noise level: all seeds of it run in one
-compiled program.  A finished part is kept in a file, so that an interrupted run goes on where it
-stopped.
+All seeds of one measure on one relationship run in one compiled program.
 """
 
 from __future__ import annotations
 
 import dataclasses
-import functools
-import hashlib
+import itertools
 from collections.abc import Callable, Mapping, Sequence
 
 import jax
-import jax.numpy as jnp
 import numpy as np
 from numpy.typing import NDArray
 from tqdm import tqdm
 
 import hgr_jax
-from bench.paper.output import Output, sources
 from hgr_jax.datasets import synthetic
 
 NOISES = tuple(round(0.2 * step, 1) for step in range(16))
@@ -56,63 +51,26 @@ class Grid:
     size: int = 1001
     neural_steps: int = 1000
 
-    def run(self, output: Output) -> Mapping[tuple[str, str], NDArray[np.float64]]:
+    def run(self) -> Mapping[tuple[str, str], NDArray[np.float64]]:
         """Values ``(noise, data seed, algorithm seed)`` of every relationship and measure."""
-        parts = [
-            (relationship, measure, noise)
-            for measure in self.measures
-            for relationship in self.relationships
-            for noise in self.noises
-        ]
-        done: dict[tuple[str, str, float], NDArray[np.float64]] = {}
-        for part in parts:
-            values = output.cached(self._key(part))
-            if values is not None and values.shape == (self.data_seeds, self.algorithm_seeds):
-                done[part] = values
-        todo = [part for part in parts if part not in done]
-        if done:
-            print(f"{len(done)} of {len(parts)} parts are there from an earlier run", flush=True)
-        for part in tqdm(todo, unit="part", disable=not todo):
-            done[part] = self._part(part, output)
-        return {
-            (relationship, measure): np.stack(
-                [done[relationship, measure, noise] for noise in self.noises]
-            )
-            for relationship in self.relationships
-            for measure in self.measures
-        }
+        cases = list(itertools.product(self.relationships, self.measures))
+        return {case: self._of(*case) for case in tqdm(cases, unit="case")}
 
-    def _key(self, part: tuple[str, str, float]) -> str:
-        relationship, measure, noise = part
-        settings = (
-            self.data_seeds,
-            self.algorithm_seeds,
-            self.size,
-            self.neural_steps if measure == "HGR-NN" else None,
-            sources("grid"),
-            jax.__version__,
-            jax.default_backend(),
-            str(jnp.result_type(float)),
-        )
-        digest = hashlib.sha256(repr(settings).encode()).hexdigest()[:8]
-        return f"{relationship}-{measure}-{noise:.1f}-{digest}".lower()
-
-    def _part(self, part: tuple[str, str, float], output: Output) -> NDArray[np.float64]:
-        relationship, measure, noise = part
+    def _of(self, relationship: str, measure: str) -> NDArray[np.float64]:
         data_keys = jax.random.split(jax.random.key(0), self.data_seeds)
         keys = jax.random.split(jax.random.key(1), self.algorithm_seeds)
         program = _program(relationship, measure, self.size, self.neural_steps)
-        if measure in RANDOM:
-            values = np.asarray(program(data_keys, keys, noise), np.float64)
-        else:
-            # A run for each algorithm seed, although none of them is used: that is the claim.
-            runs = [program(data_keys, keys[i : i + 1], noise) for i in range(len(keys))]
-            values = np.asarray(jnp.concatenate(runs, axis=1), np.float64)
-        output.keep(self._key(part), values)
-        return values
+        # A run for each algorithm seed of what uses none: that it uses none is the claim.
+        runs = [keys] if measure in RANDOM else [keys[i : i + 1] for i in range(len(keys))]
+        return np.array(
+            [
+                np.concatenate([program(data_keys, run, noise) for run in runs], axis=1)
+                for noise in self.noises
+            ],
+            np.float64,
+        )
 
 
-@functools.cache
 def _program(
     relationship: str, measure: str, size: int, neural_steps: int
 ) -> Callable[[jax.Array, jax.Array, float], jax.Array]:

@@ -1,21 +1,16 @@
-"""Where an experiment puts what it made: figures, tables, and finished parts of long ones."""
+"""Where an experiment puts what it made: figures, tables, and a line on what they show."""
 
 from __future__ import annotations
 
 import csv
 import dataclasses
-import functools
-import hashlib
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import numpy as np
 from matplotlib.figure import Figure
-from numpy.typing import ArrayLike, NDArray
-
-import hgr_jax
-from hgr_jax._files import atomic_write
+from numpy.typing import NDArray
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -59,30 +54,6 @@ class Output:
         self.folder.mkdir(parents=True, exist_ok=True)
         (self.folder / f"{name}.txt").write_text(text + "\n", encoding="utf-8")
 
-    def cached(self, key: str) -> NDArray[np.float64] | None:
-        """A finished part, or None; one that cannot be read counts as not there."""
-        path = self._part(key)
-        try:
-            return np.load(path, allow_pickle=False)
-        except (OSError, ValueError, EOFError):
-            return None
-
-    def keep(self, key: str, values: NDArray[np.float64]) -> None:
-        """Keep a finished part; whole or not at all, even if interrupted."""
-        with atomic_write(self._part(key)) as partial, partial.open("wb") as file:
-            np.save(file, values, allow_pickle=False)
-
-    def part(self, key: str, make: Callable[[], ArrayLike]) -> NDArray[np.float64]:
-        """A finished part, which is made and kept if it is not there."""
-        values = self.cached(key)
-        if values is None:
-            values = np.asarray(make(), np.float64)
-            self.keep(key, values)
-        return values
-
-    def _part(self, key: str) -> Path:
-        return self.folder / "cache" / f"{key}.npy"
-
 
 def _shown(cell: object) -> object:
     return f"{cell:.6g}" if isinstance(cell, float | np.floating) else cell
@@ -107,20 +78,3 @@ def band(axes: Axes, x: NDArray[np.float64], values: NDArray[np.float64], name: 
         elinewidth=0.8,
         label=name,
     )
-
-
-@functools.cache
-def sources(*modules: str) -> str:
-    """A digest of the package and of modules of this folder: change one, and values are anew."""
-    files = [*Path(hgr_jax.__file__).parent.rglob("*.py")]
-    files += [Path(__file__).with_name(f"{module}.py") for module in modules]
-    digest = hashlib.sha256()
-    for path in sorted(files):
-        digest.update(path.read_bytes())
-    return digest.hexdigest()[:16]
-
-
-def part_name(*parts: object) -> str:
-    """The name of a finished part, fit for a file."""
-    text = "-".join(map(str, parts)).lower()
-    return "".join(c if c.isalnum() or c in "-." else "" for c in text.replace(" ", "-"))

@@ -4,18 +4,19 @@ from __future__ import annotations
 
 import dataclasses
 import functools
+import itertools
 from typing import Any
 
+import jax
 import numpy as np
 import optax
 from matplotlib.axes import Axes
 from numpy.typing import NDArray
+from tqdm import tqdm
 
 from bench.paper import enforcement
-from bench.paper.enforcement import FOLDS, MEASURES, PAPER_DUAL, STEPS, Setting
-from bench.paper.folds import over_folds
+from bench.paper.enforcement import FOLDS, MEASURES, PAPER_DUAL, STEPS, Figures, Setting
 from bench.paper.output import ExperimentError, Output, new_figure
-from hgr_jax.fairness import Penalty
 
 PAPER: dict[tuple[str, str], tuple[float, float, float, float, float]] = {
     ("census", "none"): (0.70, 0.69, np.nan, np.nan, 32),
@@ -37,53 +38,47 @@ PAPER_ASCENT = "HGR-KB, paper's ascent"
 ALLOWED = 0.01
 
 
-@dataclasses.dataclass(frozen=True)
-class Row:
-    """Figures of all folds ``(folds, 13)``, in the order of `COLUMNS`."""
-
-    table: str
-    method: str
-    figures: NDArray[np.float64]
-
-    def mean(self, kind: str) -> NDArray[np.float64]:
-        """Of a figure, on training and validation rows."""
-        return self.figures[:, _place(kind)].mean(axis=0)
-
-    def spread(self, kind: str) -> NDArray[np.float64]:
-        """Standard deviation over folds, likewise."""
-        return self.figures[:, _place(kind)].std(axis=0)
-
-    @property
-    def seconds(self) -> float:
-        """Of a training."""
-        return float(np.median(self.figures[:, -1]))
-
-
 COLUMNS = (*MEASURES, "own measure")
 """Each on training and validation rows; after them the seconds."""
 
 
-def _place(kind: str) -> slice:
-    start = 2 * COLUMNS.index(kind)
-    return slice(start, start + 2)
+@dataclasses.dataclass(frozen=True)
+class Row:
+    """Figures of a method on all folds of a table."""
+
+    table: str
+    method: str
+    figures: list[Figures]
+
+    def mean(self, kind: str) -> NDArray[np.float64]:
+        """Of a figure, on training and validation rows."""
+        return np.mean([each.values[kind] for each in self.figures], axis=0)
+
+    def spread(self, kind: str) -> NDArray[np.float64]:
+        """Standard deviation over folds, likewise."""
+        return np.std([each.values[kind] for each in self.figures], axis=0)
+
+    @property
+    def seconds(self) -> float:
+        """Of a training."""
+        return float(np.median([each.seconds for each in self.figures]))
 
 
 def run(output: Output, *, quick: bool) -> str:
-    """Every method on every table; an interrupted run goes on with the fold it was in."""
+    """Every method on every table."""
     tasks = enforcement.settings(quick=quick)
     folds, steps, neural_steps = (1, 25, 20) if quick else (FOLDS, STEPS, 1000)
-    trainings = {}
-    for name, setting in tasks.items():
-        for method in ("none", "HGR-KB") if quick else METHODS:
-            penalty = enforcement.penalties(setting.threshold)[method.partition(",")[0]]
-            # All but the paper's end with small steps, at the threshold instead of around it.
-            paper = method == PAPER_ASCENT
-            options: dict[str, Any] = {"dual": PAPER_DUAL} if paper else {"optimizer": adam(steps)}
-            trainings[name, method] = functools.partial(
-                _train, setting, penalty, steps=steps, neural_steps=neural_steps, **options
-            )
-    found = over_folds(output, "results", trainings, folds, steps, neural_steps)
-    rows = [Row(table, method, figures) for (table, method), figures in found.items()]
+    methods = ("none", "HGR-KB") if quick else METHODS
+    rows = []
+    for name, method in tqdm(list(itertools.product(tasks, methods)), unit="method"):
+        penalty = enforcement.penalties(tasks[name].threshold)[method.partition(",")[0]]
+        # All but the paper's end with small steps, at the threshold instead of around it.
+        paper = method == PAPER_ASCENT
+        options: dict[str, Any] = {"dual": PAPER_DUAL} if paper else {"optimizer": adam(steps)}
+        settings = {"steps": steps, "neural_steps": neural_steps, **options}
+        runs = (enforcement.run(tasks[name], penalty, fold, **settings) for fold in range(folds))
+        rows.append(Row(name, method, list(runs)))
+        jax.clear_caches()
     output.table("results", HEADER, [_cells(tasks[row.table], row) for row in rows])
     figure = new_figure(4.2 * len(tasks), 3.8)
     panels = figure.subplots(1, len(tasks), squeeze=False)[0]
@@ -102,13 +97,6 @@ def adam(steps: int) -> optax.GradientTransformation:
 
 
 METHODS = ("none", "HGR-KB", "HGR-SK", "HGR-NN", PAPER_ASCENT)
-
-
-def _train(setting: Setting, penalty: Penalty, index: int, **options: Any) -> list[float]:
-    """Figures of a training, in the order of `COLUMNS`, then the seconds."""
-    found = enforcement.run(setting, penalty, index, **options)
-    pairs = (*(found.values[name] for name in MEASURES), found.own)
-    return [*(x for pair in pairs for x in pair), found.seconds]
 
 
 HEADER = (
