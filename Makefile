@@ -82,7 +82,6 @@ bench: $(VENV)/ready-dev
 	$(BIN)/python -m bench.accuracy --write
 	$(BIN)/python -m bench.truth --write
 	$(BIN)/python -m bench.first_use --write
-	$(BIN)/python -m bench.reading --write
 	$(BIN)/python -m bench.pair --write
 	$(BIN)/python -m bench.measures --write
 	$(BIN)/python -m bench.scan --write

@@ -141,77 +141,14 @@ def rejections_of_scans(report: MarkdownReport, quick: bool) -> bool:
             holds = within(rates, RATES, count, only_upper=only_upper)
             yield [name, f"{rows:,}", source, f"{count:,}", *figures], holds
 
-    report.say("Rejections under independence, by the method that the scan picks.")
-    report.say("Held against the bounds up to two standard deviations of what so many pairs show;")
     report.say(
-        "of two discrete columns with fewer than 100 rows, and of two columns of two values,"
+        "Rejections under independence, by the method that the scan picks. Held against the bounds"
+        " up to two standard deviations of what so many pairs show; of two discrete columns with"
+        " fewer than 100 rows, and of two columns of two values, whose tables are few, and of"
+        " columns of 10% of ones with few rows, in which there often is a single one, against the"
+        " upper bounds."
     )
-    report.say(
-        "whose tables are few, and of columns of 10% of ones with few rows, in which there often"
-    )
-    report.say("is a single one, against the upper bounds.")
     header = ("columns", "rows", "p-values", "pairs", "at 5%", "at 1%", "at 0.1%")
-    return report.judged_table(header, lines()) or quick
-
-
-Sample = tuple[Matrix, Matrix, dict[str, Any]]
-
-
-def _weighted(rng: np.random.Generator, n: int, spread: float) -> Sample:
-    a, b, w = rng.standard_normal((3, n))
-    return a, b, {"weights": np.exp(spread * w)}
-
-
-def _given(rng: np.random.Generator, n: int, noise: float) -> Sample:
-    c, e, f = rng.standard_normal((3, n))
-    return c + noise * e, c + noise * f, {"given": c}
-
-
-def _given_two(rng: np.random.Generator, n: int) -> Sample:
-    c, d, e, f = rng.standard_normal((4, n))
-    return c + d + e, c - d + f, {"given": np.stack([c, d], axis=1)}
-
-
-def _spread_by_given(rng: np.random.Generator, n: int) -> Sample:
-    c, e, f = rng.standard_normal((3, n))
-    return c + np.exp(c) * e, c + np.exp(c) * f, {"given": c}
-
-
-CONDITIONS: dict[str, Callable[[np.random.Generator, int], Sample]] = {
-    "weights, nearly even": lambda rng, n: _weighted(rng, n, 0.2),
-    "weights, lognormal": lambda rng, n: _weighted(rng, n, 1.0),
-    "given c, a = c + e": lambda rng, n: _given(rng, n, 1.0),
-    "given c, a = c + 0.3 e": lambda rng, n: _given(rng, n, 0.3),
-    "given c and d, a = c + d + e": _given_two,
-    "given c, a = c + exp(c) e": _spread_by_given,
-}
-
-
-def independence(report: MarkdownReport, quick: bool) -> bool:
-    """Rejections of `hgr_jax.independence_test` with weights, and given other variables.
-
-    Held against the bounds up to two standard deviations of what so many samples show.
-    """
-    repeats = 50 if quick else 2000
-    sizes = (80,) if quick else (80, 500)
-
-    def lines() -> Iterator[tuple[list[str], bool]]:
-        for (name, draw), rows in itertools.product(CONDITIONS.items(), sizes):
-            rng = np.random.default_rng([rows, *name.encode()])
-            tests = []
-            for _ in tqdm(range(repeats), desc=name, leave=False):
-                a, b, options = draw(rng, rows)
-                tests.append(hgr_jax.independence_test(a, b, permutations=999, **options))
-            pvalues = np.array([test.pvalue for test in tests])
-            rates = {level: float((pvalues <= level).mean()) for level in BOUNDS}
-            # Given other variables, too few rejections are no fault of the level.
-            holds = within(rates, BOUNDS, repeats, only_upper="given" in options)
-            source, _ = collections.Counter(test.source for test in tests).most_common(1)[0]
-            yield [name, f"{rows:,}", source, *(f"{rate:.2%}" for rate in rates.values())], holds
-
-    report.say(f"Rejections of `independence_test` under independence, of {repeats:,} samples")
-    report.say("(standard deviations 0.5% and 0.2%).")
-    header = ("samples", "rows", "most p-values", "at 5%", "at 1%")
     return report.judged_table(header, lines()) or quick
 
 
@@ -422,7 +359,6 @@ def far_tail(report: MarkdownReport, quick: bool) -> bool:
 
 PARTS: dict[str, Part] = {
     "rejections": rejections_of_scans,
-    "independence": independence,
     "dependent_rows": dependent_rows,
     "families": families,
     "far tail": far_tail,

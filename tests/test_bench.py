@@ -35,7 +35,6 @@ from bench import (
     peers,
     power,
     rank_law,
-    reading,
     reference,
     scale,
     scan,
@@ -138,11 +137,6 @@ def test_gpu_quick_on_the_host(
     assert gpu.main(["--quick", "--device", "cpu"]) == 0
     assert "| HGR-KB | 200 |" in capsys.readouterr().out
     assert jax.config.values["jax_platforms"] == "cpu"
-
-
-def test_reading_quick(capsys: pytest.CaptureFixture[str]) -> None:
-    assert reading.main(["--quick"]) == 0
-    assert "| hgr_jax |" in capsys.readouterr().out
 
 
 @pytest.mark.slow
@@ -275,10 +269,7 @@ def test_the_table_of_ranks_is_smooth_for_many_rows() -> None:
 
 
 @pytest.mark.slow
-def test_calibration_quick(
-    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
-    monkeypatch.setattr(calibration, "CONDITIONS", dict(list(calibration.CONDITIONS.items())[1:3]))
+def test_calibration_quick(capsys: pytest.CaptureFixture[str]) -> None:
     assert calibration.main(["--quick"]) == 0
     printed = capsys.readouterr().out
     rows = [line.split(" | ") for line in printed.splitlines() if " | 300 | " in line]
@@ -287,8 +278,6 @@ def test_calibration_quick(
     for row in rows:
         assert row[2].startswith("rank")
         assert 2.5 < float(row[4].rstrip("%")) < 8
-    assert "| weights, lognormal | 80 | permutation | " in printed
-    assert "| given c, a = c + e | 80 | residuals | " in printed
 
 
 def test_every_measure_is_timed() -> None:
