@@ -10,14 +10,13 @@ import sys
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from functools import partial
 
-import jax
 import jax.numpy as jnp
 import numpy as np
 from tqdm import tqdm
 
 import hgr_jax
 from bench import peers, reference
-from bench.data import RELATIONS, awkward_pair, communities, relation
+from bench.data import RELATIONS, communities, relation
 from bench.report import MarkdownReport, run_bench
 from bench.timing import race, seconds
 
@@ -127,56 +126,11 @@ def real_units(report: MarkdownReport, pairs: int) -> None:
     )
 
 
-def long_data(report: MarkdownReport, rows: int, rounds: int) -> None:
-    """A million rows: time against Pearson's correlation, and memory."""
-    report.say(f"### n = {rows:,}, float32, degree 5")
-    a, b = (jnp.asarray(x, jnp.float32) for x in awkward_pair("normal", rows))
-    gradient = jax.jit(jax.value_and_grad(hgr_jax.kb, argnums=(0, 1))).lower(a, b).compile()
-    times = race(
-        {
-            "Pearson, jitted": partial(peers.pearson, a, b),
-            "Pearson, jitted `jnp.corrcoef`": partial(peers.corrcoef, a, b),
-            "KB": partial(hgr_jax.kb, a, b),
-            "KB, value and gradient": partial(gradient, a, b),
-        },
-        rounds=rounds,
-    )
-    compiled = {
-        "KB": jax.jit(hgr_jax.kb).lower(a, b).compile(),
-        "KB, value and gradient": gradient,
-    }
-
-    def memory(name: str) -> str:
-        if name not in compiled:
-            return ""
-        analysis = compiled[name].memory_analysis()
-        return f"{analysis.temp_size_in_bytes / 2**20:.2f} MiB" if analysis else "unknown"
-
-    pearson = times["Pearson, jitted"].median
-    corrcoef = times["Pearson, jitted `jnp.corrcoef`"].median
-    report.table(
-        ("", "time", "times Pearson", "times `jnp.corrcoef`", "temporaries"),
-        (
-            [
-                name,
-                seconds(timing.median),
-                f"{timing.median / pearson:.1f}",
-                f"{timing.median / corrcoef:.1f}",
-                memory(name),
-            ]
-            for name, timing in times.items()
-        ),
-    )
-    report.say(f"For scale: n x (h + k) float32 are {rows * 10 * 4 / 2**20:.0f} MiB.")
-    report.say()
-
-
 def pair(report: MarkdownReport, quick: bool) -> None:
     """Every table."""
     sizes = (1_000,) if quick else (1_000, 10_000, 100_000)
     speed(report, [*RELATIONS][: 1 if quick else None], sizes, rounds=1 if quick else 7)
     real_units(report, 1 if quick else 60)
-    long_data(report, 2**17 if quick else 2**20, rounds=2 if quick else 15)
 
 
 def main(arguments: Sequence[str] | None = None) -> int:

@@ -5,8 +5,6 @@ from __future__ import annotations
 import warnings
 from typing import Any
 
-import jax
-import jax.numpy as jnp
 import maxcorr
 import numpy as np
 from numpy.typing import NDArray
@@ -110,16 +108,3 @@ def _centred_powers(x: Vector, degree: int) -> Vector:
     x = (x - x.mean()) / x.std()
     powers = np.stack([x**j for j in range(1, degree + 1)], axis=1)
     return powers - powers.mean(axis=0)
-
-
-@jax.jit
-def pearson(a: jax.Array, b: jax.Array) -> jax.Array:
-    """Pearson's correlation as one writes it in JAX."""
-    a, b = a - jnp.mean(a), b - jnp.mean(b)
-    return jnp.mean(a * b) / jnp.sqrt(jnp.mean(a * a) * jnp.mean(b * b))
-
-
-@jax.jit
-def corrcoef(a: jax.Array, b: jax.Array) -> jax.Array:
-    """Pearson's correlation by `jax.numpy.corrcoef`."""
-    return jnp.corrcoef(a, b)[0, 1]

@@ -25,7 +25,6 @@ from bench import (
     conditional,
     coverage,
     fairness,
-    fairness_contestants,
     figures,
     first_use,
     gpu,
@@ -79,12 +78,12 @@ def test_an_exceeded_bound_ends_with_1(
 NEED_TABLES = {training}
 QUICK: list[tuple[Any, list[str]]] = [
     (scale, ["| a sample | 6,553 | 20,000 |", "| all rows | 20,000 | 20,000 |", "| 60 | 1,770 |"]),
-    (pair, ["Time of one estimate", "raw units", "| KB, value and gradient |"]),
+    (pair, ["Time of one estimate", "raw units"]),
     (training, [f"| {name} | " for name in ("none", "HGR-KB", "HGR-SK", "torch, double kernel")]),
     (scan, ["| bare matrix product in JAX |", "| `scan` |", scan.NUMPY]),
     (coverage, ["| discrete |"]),
     (guarantee, ["| 1,000, network, 0.3 | ", "| many candidates |"]),
-    (fairness, [f"| {n} | " for n in fairness_contestants.QUICK if "fairlearn" not in n]),
+    (fairness, [f"| {n} | " for n in fairness.QUICK if "fairlearn" not in n]),
     (
         truth,
         [
@@ -119,7 +118,7 @@ def test_quick_runs(
     if bench is power:
         pytest.importorskip("hyppo", reason="the simulations are hyppo's")
     few_steps = functools.partial(FairMLPRegressor, steps=100)
-    monkeypatch.setattr(fairness_contestants, "FairMLPRegressor", few_steps)
+    monkeypatch.setattr(fairness, "FairMLPRegressor", few_steps)
     monkeypatch.setattr(scan, "others", lambda *_, **__: None)  # packages that take minutes
     with threadpool_limits(1):  # threads of OpenMP wait for each other on a busy machine
         assert not bench.main(["--quick"])
