@@ -106,11 +106,6 @@ class MarkdownReport:
         """Write the lines to a result file, and put them into their section of a page."""
         text = page.read_text(encoding="utf-8")
         section(text, name)
-        self.save(name, folder)
-        page.write_text(replaced(text, name, shown(name, folder)), encoding="utf-8")
-
-    def save(self, name: str, folder: Path = RESULTS) -> None:
-        """Write the lines to a result file."""
         result = {
             "date": datetime.date.today().isoformat(),
             "commit": _commit(),
@@ -120,6 +115,7 @@ class MarkdownReport:
         folder.mkdir(exist_ok=True)
         path = result_file(name, folder)
         path.write_text(json.dumps(result, indent=1, ensure_ascii=False) + "\n", encoding="utf-8")
+        page.write_text(replaced(text, name, shown(name, folder)), encoding="utf-8")
 
 
 def result_file(name: str, folder: Path = RESULTS) -> Path:

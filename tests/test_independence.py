@@ -17,7 +17,7 @@ from scipy import stats
 from scipy.stats import hypergeom
 
 import hgr_jax
-from bench.conditional_designs import DESIGNS
+from bench.conditional import DESIGNS
 from hgr_jax import independence_test, scan
 from hgr_jax.core.host import ranks as host_ranks
 from hgr_jax.core.host.ranks import BLOCKS, RankedColumn
