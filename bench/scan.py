@@ -19,7 +19,7 @@ from numpy.typing import NDArray
 
 import hgr_jax
 from bench.data import communities
-from bench.peers import maxcorr_double
+from bench.peers import maxcorr_double, numpy_scan
 from bench.report import MarkdownReport, run_bench
 from bench.timing import race, seconds
 
@@ -27,23 +27,6 @@ Matrix = NDArray[np.floating]
 
 DEGREE = 5
 NUMPY = "plain NumPy, float64"
-
-
-def numpy_scan(x: Matrix, degree: int = DEGREE) -> Matrix:
-    """Every pair in plain NumPy: powers and QR of each column, one product, a batch of SVDs."""
-    rows, columns = x.shape
-    x = (x - x.mean(axis=0)) / x.std(axis=0)
-    bases = np.empty((rows, columns, degree), x.dtype)
-    bases[:, :, 0] = x
-    for j in range(1, degree):
-        np.multiply(bases[:, :, j - 1], x, out=bases[:, :, j])
-    bases -= bases.mean(axis=0)
-    for column in range(columns):
-        bases[:, column] = np.linalg.qr(bases[:, column])[0]
-    flat = bases.reshape(rows, -1)
-    gram = (flat.T @ flat).reshape(columns, degree, columns, degree)
-    first, second = np.triu_indices(columns, 1)
-    return np.linalg.svd(gram[first, :, second], compute_uv=False)[:, 0]
 
 
 @jax.jit

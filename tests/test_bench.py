@@ -156,7 +156,7 @@ def test_plain_numpy_agrees_with_the_scan() -> None:
     x = np.random.default_rng(0).standard_normal((1000, 10))
     found = hgr_jax.scan(x.astype(np.float32), h=5, k=5, test=None)
     first, second = found.pairs.T
-    np.testing.assert_allclose(scan.numpy_scan(x), found.correlation[first, second], atol=1e-6)
+    np.testing.assert_allclose(peers.numpy_scan(x), found.correlation[first, second], atol=1e-6)
 
 
 def test_generalised_demographic_parity() -> None:

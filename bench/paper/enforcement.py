@@ -83,14 +83,12 @@ class Setting:
         return train, validation
 
     def fold(self, index: int) -> tuple[Part, Part]:
-        """`parts` of the rows of one fold."""
-        return self.parts(*self.rows(index))
+        """Both sets of rows of one fold; numeric inputs and the attribute are standardised.
 
-    def parts(self, train: NDArray[np.int64], validation: NDArray[np.int64]) -> tuple[Part, Part]:
-        """Two sets of rows; numeric inputs and the attribute are standardised by the first.
-
-        The target of a regression is scaled to [0, 1]; inputs of zeros and ones are left.
+        By the training rows.  The target of a regression is scaled to [0, 1]; inputs of zeros and
+        ones are left.
         """
+        train, validation = self.rows(index)
         data = self.data
         y = (data.y - data.y.min()) / np.ptp(data.y)
         center, scale = standardisation(data.x[train])
