@@ -7,11 +7,8 @@ exits with 1 if a bound is exceeded.
 from __future__ import annotations
 
 import dataclasses
-import functools
-import itertools
 import sys
 from collections.abc import Callable, Iterator, Sequence
-from typing import ParamSpec
 
 import jax
 import jax.numpy as jnp
@@ -24,8 +21,6 @@ from bench import reference
 from bench.data import DISTRIBUTIONS, awkward_pair
 from bench.report import MarkdownReport, run_bench
 from hgr_jax.core.canonical import SOLVERS
-
-P = ParamSpec("P")
 
 
 @dataclasses.dataclass(frozen=True)
@@ -40,17 +35,6 @@ class Figure:
     def holds(self) -> bool:
         """Whether the value is a number within the bound."""
         return self.value <= self.bound
-
-
-def in_float64(function: Callable[P, list[Figure]]) -> Callable[P, list[Figure]]:
-    """The same function, run with 64-bit types enabled."""
-
-    @functools.wraps(function)
-    def wrapped(*args: P.args, **kwargs: P.kwargs) -> list[Figure]:
-        with jax.enable_x64(True):
-            return function(*args, **kwargs)
-
-    return wrapped
 
 
 def value_errors(
@@ -90,7 +74,6 @@ def value_figures(quick: bool) -> Iterator[Figure]:
         yield Figure(f"value, {dtype}, largest error", float(together.max()), largest)
 
 
-@in_float64
 def invariance_figures(largest_degree: int) -> list[Figure]:
     """Exact properties of the measure, in float64."""
     a, b = awkward_pair("uniform", 500)
@@ -119,7 +102,6 @@ def invariance_figures(largest_degree: int) -> list[Figure]:
     ]
 
 
-@in_float64
 def derivative_figures(solvers: tuple[str, ...]) -> list[Figure]:
     """Derivatives against central differences and the paper's gradient, in float64."""
     a, b = (jnp.asarray(x) for x in awkward_pair("uniform", 60))
@@ -182,12 +164,11 @@ def accuracy(report: MarkdownReport, quick: bool) -> bool:
     """Every figure; whether all keep their bounds."""
 
     def rows() -> Iterator[tuple[list[str], bool]]:
-        sections = (
-            value_figures(quick),
-            invariance_figures(2 if quick else 6),
-            derivative_figures(SOLVERS[:1] if quick else SOLVERS),
-        )
-        for figure in itertools.chain.from_iterable(sections):
+        figures = [*value_figures(quick)]
+        with jax.enable_x64(True):
+            figures += invariance_figures(2 if quick else 6)
+            figures += derivative_figures(SOLVERS[:1] if quick else SOLVERS)
+        for figure in figures:
             yield [figure.name, f"{figure.value:.1e}", f"{figure.bound:.0e}"], figure.holds
 
     return report.judged_table(("property", "measured", "bound"), rows())

@@ -4,19 +4,25 @@ from __future__ import annotations
 
 import argparse
 import datetime
+import importlib.metadata
 import json
 import os
+import platform
 import subprocess
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 
 import jax
 
-from bench.machine import describe
-
 RESULTS = Path(__file__).with_name("results")
 PAGE = Path(__file__).with_name("README.md")
 
+
+PACKAGES = (
+    *("jax", "jaxlib", "jaxopt", "flax", "optax", "numpy", "scipy", "maxcorr", "torch", "dcor"),
+    *("hyppo", "scikit-learn", "causal-learn", "tigramite"),
+)
+"""Whose versions are kept with a result."""
 
 PLATFORMS = {"cpu": "cpu", "gpu": "cuda,cpu", "tpu": "tpu,cpu"}
 """Platforms of JAX of each device; what is placed on the host by name needs its CPU too."""
@@ -156,3 +162,28 @@ def _commit() -> str:
 
 def _row(cells: Sequence[str]) -> str:
     return "| " + " | ".join(cells) + " |"
+
+
+def describe() -> str:
+    """One line: processor, cores, Python and the versions of what was compared."""
+    versions = [f"{name} {_version(name)}" for name in PACKAGES]
+    return (
+        f"{_processor()}, {os.cpu_count()} cores, {jax.devices()[0].platform.upper()} backend;"
+        f" Python {platform.python_version()}, {', '.join(versions)}"
+    )
+
+
+def _version(package: str) -> str:
+    try:
+        return importlib.metadata.version(package)
+    except importlib.metadata.PackageNotFoundError:
+        return "not installed"
+
+
+def _processor() -> str:
+    info = Path("/proc/cpuinfo")
+    if info.exists():
+        for line in info.read_text().splitlines():
+            if line.startswith("model name"):
+                return line.split(":", 1)[1].strip()
+    return platform.processor() or platform.machine()

@@ -8,9 +8,8 @@ import signal
 import sys
 from pathlib import Path
 
-from bench.machine import describe
 from bench.paper.output import ExperimentError, Output
-from bench.report import MarkdownReport
+from bench.report import MarkdownReport, describe
 
 EXPERIMENTS = (
     "overfitting",
