@@ -202,8 +202,7 @@ def train(name: str, task: Task, threshold: float, seed: int) -> Predict | None:
     if name in SLOW:
         task = task._replace(batch=min(SLOW_BATCH, len(task.x)))
     try:
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore")  # of solvers that stop early
+        with warnings.catch_warnings(action="ignore"):  # of solvers that stop early
             if name in SETTINGS:
                 return network(task, threshold, seed, **SETTINGS[name])
             return CONTESTANTS[name](task, threshold, seed)

@@ -1,8 +1,8 @@
 """Put the figures of ``bench/results`` into the pages that show them.
 
 ``python -m bench.figures`` rewrites what is between ``<!-- NAME -->`` and ``<!-- end NAME -->`` in
-`bench/README.md`, `bench/paper/README.md`, the README, the guides to the measures and to trainings,
-and the gallery's page of laws; ``--check`` writes nothing, and exits with 1 if a page does not show
+`bench/README.md`, `bench/paper/README.md`, the README, the guide to the measures, and the gallery's
+page of laws; ``--check`` writes nothing, and exits with 1 if a page does not show
 what the results say.  A benchmark rewrites `bench/README.md` itself when it is called with
 ``--write``.
 """
@@ -25,7 +25,6 @@ PAGES = (
     ROOT / "bench/paper/README.md",
     ROOT / "README.md",
     ROOT / "docs/guides/which_measure_when.md",
-    ROOT / "docs/guides/training_under_a_constraint.md",
     ROOT / "docs/gallery/laws.md",
 )
 
@@ -97,19 +96,8 @@ def comparison() -> str:
 
 
 MEASURES = (
-    *(
-        "pearson",
-        "kb",
-        "sk",
-        "hgr",
-        "kde",
-        "chi2",
-        "spearman",
-        "rdc",
-        "ace",
-        "distance_correlation",
-    ),
-    *("kernel_cca", "kernel_ica_contrast", "hsic", "neural"),
+    *("pearson", "kb", "sk", "hgr", "kde", "chi2", "spearman", "rdc", "ace"),
+    *("distance_correlation", "kernel_cca", "kernel_ica_contrast", "hsic", "neural"),
 )
 """The measures whose cost the guide shows, in its order."""
 
@@ -125,26 +113,6 @@ def costs() -> str:
         times = [cells("measures", f"`{measure}`", f"ours, n = {size}")[0] for size in sizes]
         gradient = cells("measures", f"`{measure}`", "value and gradient")[1]
         lines.append(f"| `{measure}` | {' | '.join(times)} | {gradient} |")
-    return "\n".join(lines)
-
-
-PENALTIES = (
-    *("HGR-KB", "HGR penalty", "HGR-NN penalty", "HSIC penalty"),
-    "distance correlation penalty",
-)
-"""The penalties that the guide compares, as the results name them."""
-
-
-def penalties() -> str:
-    """The guide's table of penalties on Communities, judged by measures that are not ours too."""
-    titles = ("threshold", "score", "HGR-KB", "dCor", "GDP", "HSIC", "DP")
-    lines = [f"| penalty on | {' | '.join(titles)} |", "| --- |" + " ---: |" * len(titles)]
-    header, rows = next(tables("fairness communities"))
-    for name, *values in rows:
-        if name in PENALTIES:
-            of_title = dict(zip(header[1:], values, strict=True))
-            shares = (re.sub(" ± .*", "", of_title[title]) for title in titles)
-            lines.append(f"| {name.removesuffix(' penalty')} | {' | '.join(shares)} |")
     return "\n".join(lines)
 
 
@@ -214,7 +182,6 @@ SECTIONS = {
     "comparison": comparison,
     "costs": costs,
     "laws": means_of_laws,
-    "penalties": penalties,
 }
 """Sections that are made of cells; any other shows a whole result."""
 

@@ -2,8 +2,7 @@
 
 ``python -m bench.first_use [--quick] [--write]`` runs ``hgr-jax scan FILE`` (p-values, all files
 and the report) on a table like ProPublica's COMPAS, and one of 1,500 x 30, mostly of numbers; and
-beside it PhiK's matrix and
-ydata-profiling's report, where these are installed.  Each run is a process of its own; the table
+beside it PhiK's matrix, where it is installed.  Each run is a process of its own; the table
 has wall time, CPU time and the most memory.  A first table has what an import and ``--help`` cost,
 beside the import of JAX.  It exits with 1 if one of ours exceeds its bound.
 """
@@ -37,17 +36,8 @@ table = pandas.read_csv(sys.argv[1])
 table.phik_matrix(verbose=False)
 """
 
-PROFILE = """
-import sys, pandas
-from ydata_profiling import ProfileReport
-ProfileReport(pandas.read_csv(sys.argv[1]), progress_bar=False).to_file(sys.argv[2])
-"""
-
 PATIENCE = 60
 """Seconds that another program may take."""
-
-CONTESTANTS = {"PhiK's matrix": ("phik", PHIK), "ydata-profiling": ("ydata_profiling", PROFILE)}
-
 
 STARTS = {
     "import jax": ("-c", "import jax"),
@@ -160,10 +150,9 @@ def rows_of(name: str, rounds: int, *, others: bool) -> Iterator[tuple[str, Cost
         path = str(folder / f"{name}.csv")
         TABLES[name]().to_csv(path, index=False)
         commands = {"hgr-jax scan": [sys.executable, "-m", "hgr_jax.cli", "scan", path, "--force"]}
-        for contestant, (module, program) in CONTESTANTS.items():
-            if others and importlib.util.find_spec(module):
-                patient = ["timeout", str(PATIENCE)]
-                commands[contestant] = [*patient, sys.executable, "-c", program, path, "page.html"]
+        if others and importlib.util.find_spec("phik"):
+            patient = ["timeout", str(PATIENCE)]
+            commands["PhiK's matrix"] = [*patient, sys.executable, "-c", PHIK, path]
         found: dict[str, list[Cost]] = {contestant: [] for contestant in commands}
         for _ in range(rounds):
             for contestant, command in commands.items():

@@ -8,17 +8,18 @@ from __future__ import annotations
 import itertools
 import sys
 from collections.abc import Iterator, Sequence
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
+import pandas as pd
 from numpy.typing import NDArray
+from sklearn.metrics import r2_score
 from tqdm import tqdm
 
 import hgr_jax
 from bench.attack import attack
 from bench.report import MarkdownReport, run_bench
 from hgr_jax.fairness import FairMLPRegressor, NoSolutionFound
-from hgr_jax.fairness.certificate import Certificate
 from hgr_jax.inference.intervals import corrected_on_host
 
 Matrix = NDArray[np.float64]
@@ -49,14 +50,6 @@ PARAMETERS = 5 + 5 - 1
 """Of the upward bias of HGR-KB(5, 5)."""
 
 
-class Run(NamedTuple):
-    """One training: what is in the population, and whether there was a model far below."""
-
-    population: float | None
-    score: float
-    easy: bool
-
-
 def draw(rng: np.random.Generator, kind: str, rows: int) -> tuple[Matrix, Matrix, Matrix]:
     """Inputs, a target and an attribute: the target depends on it directly and through inputs."""
     draws = {
@@ -74,8 +67,8 @@ def draw(rng: np.random.Generator, kind: str, rows: int) -> tuple[Matrix, Matrix
     return x, y, z
 
 
-def run(seed: int, kind: str, rows: int, model: str, threshold: float) -> Run:
-    """One training on fresh data, and what the population says of its model."""
+def run(seed: int, kind: str, rows: int, model: str, threshold: float) -> dict[str, float]:
+    """One training on fresh data: what the population says of its model, and whether it is easy."""
     rng = np.random.default_rng([seed, rows, ATTRIBUTES.index(kind)])
     x, y, z = draw(rng, kind, rows)
     fresh_x, fresh_y, fresh_z = draw(rng, kind, POPULATION)
@@ -85,44 +78,48 @@ def run(seed: int, kind: str, rows: int, model: str, threshold: float) -> Run:
     try:
         estimator.fit(x, y, protected=z)
     except NoSolutionFound as error:
-        return Run(None, np.nan, _is_easy(error.certificate))
+        first = error.certificate
+        value = corrected_on_host(first.value, first.rows, PARAMETERS)
+        return {"kb": np.nan, "score": np.nan, "easy": bool(value <= EASY * first.threshold)}
     prediction = estimator.predict(fresh_x)
     # Of an attribute beyond all that were seen, no guarantee speaks.
     seen = (fresh_z >= z.min()) & (fresh_z <= z.max())
     pair = (values[seen].astype(np.float32) for values in (fresh_z, prediction))
-    value = float(hgr_jax.kb(*pair))
-    score = 1 - np.mean((prediction - fresh_y) ** 2) / np.var(fresh_y)
-    return Run(value, float(score), True)
+    return {"kb": float(hgr_jax.kb(*pair)), "score": r2_score(fresh_y, prediction), "easy": True}
 
 
-def _is_easy(certificate: Certificate) -> bool:
-    """Whether the first candidate's value, without its bias, is far below the threshold."""
-    value = corrected_on_host(certificate.value, certificate.rows, PARAMETERS)
-    return bool(value <= EASY * certificate.threshold)
+def cells(title: str, runs: pd.DataFrame) -> tuple[list[str], bool]:
+    """A line of the table, and whether no more models fail than may."""
+    models = runs.dropna()
+    failed = float((models["kb"] > models["threshold"]).mean()) if len(models) else 0.0
+    margin = 2 * np.sqrt(MOST_FAILURES * (1 - MOST_FAILURES) / max(len(models), 1))
+    means = (f"{models[name].mean():.3f}" if len(models) else "" for name in ("kb", "score"))
+    shares = (len(models) / count for count in (len(runs), max(runs["easy"].sum(), 1)))
+    shown = [title, str(len(runs)), *(f"{share:.0%}" for share in shares), f"{failed:.1%}", *means]
+    return shown, failed <= MOST_FAILURES + margin
 
 
 def guarantees(report: MarkdownReport, quick: bool) -> bool:
     """Failures of guarantees, and how often there is one."""
-    cells = [*itertools.product(SIZES[:1] if quick else SIZES, MODELS, (0.2, 0.3, 0.4, 0.5))]
+    every = [*itertools.product(SIZES, MODELS, (0.2, 0.3, 0.4, 0.5))]
     seeds = 2 if quick else 25
-    cells = cells[5:6] if quick else cells
-    everything: list[tuple[Run, float]] = []
+    kinds = [*itertools.product(range(seeds), ATTRIBUTES)][: 2 if quick else None]
 
-    def lines() -> Iterator[tuple[list[str], bool | None]]:
-        for rows, model, threshold in cells:
-            kinds = [*itertools.product(range(seeds), ATTRIBUTES)][: 2 if quick else None]
+    def lines() -> Iterator[tuple[list[str], bool]]:
+        found = []
+        for rows, model, threshold in every[5:6] if quick else every:
             title = f"{rows:,}, {model}, {threshold:g}"
-            found = [
+            runs = [
                 run(seed, kind, rows, model, threshold)
-                for seed, kind in tqdm(kinds, desc=title, leave=False)
+                for seed, kind in tqdm(kinds, title, leave=False)
             ]
-            everything.extend((each, threshold) for each in found)
-            yield _line(title, [(each, threshold) for each in found])
-        total, holds = _line("all", everything)
-        returned = sum(each.population is not None for each, _ in everything)
-        easy = sum(each.easy for each, _ in everything)
-        # Four runs, as in a quick one, are no share.
-        yield total, holds and (quick or returned >= LEAST_RETURNED * easy)
+            found.append(pd.DataFrame(runs).assign(threshold=threshold))
+            yield cells(title, found[-1])
+        together = pd.concat(found)
+        total, holds = cells("all", together)
+        # A few runs, as in a quick one, are no share.
+        enough = len(together.dropna()) >= LEAST_RETURNED * together["easy"].sum()
+        yield total, holds and bool(quick or enough)
 
     report.say(
         f"Models with a guarantee of {LEVEL:.0%}, of {len(ATTRIBUTES)} kinds of attribute by"
@@ -134,36 +131,8 @@ def guarantees(report: MarkdownReport, quick: bool) -> bool:
         " model. (The fewer rows and the lower the threshold, the fewer have: 400 rows held"
         " back cannot tell 0.1 from 0.2.)"
     )
-    return report.judged_table(
-        (
-            "rows, model, threshold",
-            "runs",
-            "returned",
-            "of easy ones",
-            "fail",
-            "HGR-KB, mean",
-            "R2, mean",
-        ),
-        lines(),
-    )
-
-
-def _line(title: str, found: list[tuple[Run, float]]) -> tuple[list[str], bool | None]:
-    returned = [(run.population, limit) for run, limit in found if run.population is not None]
-    values, limits = np.array(returned).reshape(-1, 2).T
-    easy = sum(run.easy for run, _ in found)
-    failed = float(np.mean(values > limits)) if len(values) else 0.0
-    margin = 2 * np.sqrt(MOST_FAILURES * (1 - MOST_FAILURES) / max(len(values), 1))
-    cells = [
-        title,
-        str(len(found)),
-        f"{len(values) / len(found):.0%}",
-        f"{len(values) / max(easy, 1):.0%}",
-        f"{failed:.1%}",
-        f"{values.mean():.3f}" if len(values) else "",
-        f"{np.nanmean([run.score for run, _ in found]):.3f}" if len(values) else "",
-    ]
-    return cells, failed <= MOST_FAILURES + margin
+    header = ("rows, model, threshold", "runs", "returned", "of easy ones", "fail")
+    return report.judged_table((*header, "HGR-KB, mean", "R2, mean"), lines())
 
 
 def main(arguments: Sequence[str] | None = None) -> int:

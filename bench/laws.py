@@ -32,33 +32,12 @@ LATTICE = 2_000
 """Number of values of y between which the margin of y is interpolated, and of a density's axes."""
 
 TUNED = (
-    "normal .3",
-    "normal .9",
-    "FGM",
-    "tied waves",
-    "checkerboard 4 x 4",
-    "crossed normals",
-    "parabola, uniform",
-    "sine, 2 periods",
-    "scale",
-    "jump",
-    "ring",
-    "rare cluster",
-    "extremes of 5",
-    "Poisson sums",
-    "table 3 x 4",
-    "Frank",
+    *("normal .3", "normal .9", "FGM", "tied waves", "checkerboard 4 x 4", "crossed normals"),
+    *("parabola, uniform", "sine, 2 periods", "scale", "jump", "ring", "rare cluster"),
+    *("extremes of 5", "Poisson sums", "table 3 x 4", "Frank"),
     # Of the oscillating ones, every second.
-    "3 half waves",
-    "7 half waves",
-    "14 half waves",
-    "28 half waves",
-    "40 half waves",
-    "80 half waves",
-    "sawtooth of 8",
-    "staircase of 12",
-    "tied staircase of 6",
-    "small square",
+    *("3 half waves", "7 half waves", "14 half waves", "28 half waves", "40 half waves"),
+    *("80 half waves", "sawtooth of 8", "staircase of 12", "tied staircase of 6", "small square"),
 )
 """Laws that the estimate of the package was developed on; the others were kept out."""
 

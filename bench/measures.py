@@ -29,10 +29,10 @@ from hgr_jax.datasets.synthetic import RELATIONSHIPS
 SIZES = (1_000, 10_000, 100_000)
 
 PAIRWISE = 20_000
-"""Beyond so many rows a peer that holds n x n matrices is not run (they would need 3 GiB each)."""
+"""Beyond so many rows a peer that holds n x n matrices is not run (they would need 3 GiB each).
 
-OUR_PAIRWISE = 20_000
-"""Beyond so many rows our O(n^2) measures, which need no such memory, are called only once."""
+Our O(n^2) measures, which need no such memory, are called only once.
+"""
 
 
 def ours() -> dict[str, tuple[Callable[..., jax.Array], int | None]]:
@@ -53,7 +53,7 @@ def ours() -> dict[str, tuple[Callable[..., jax.Array], int | None]]:
         "neural": (partial(hgr_jax.neural, key=key), 10_000),
         "oracle": (partial(hgr_jax.oracle, f=sine.f, g=sine.g), None),
         "distance_correlation": (hgr_jax.distance_correlation, None),
-        "hsic": (hgr_jax.hsic, OUR_PAIRWISE),
+        "hsic": (hgr_jax.hsic, PAIRWISE),
         "kernel_cca": (hgr_jax.kernel_cca, None),
         "kernel_ica_contrast": (hgr_jax.kernel_ica_contrast, None),
     }
@@ -65,8 +65,7 @@ def counterparts() -> dict[str, tuple[str, Callable[[Any, Any], float], int | No
     import maxcorr
     import torch
 
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")
+    with warnings.catch_warnings(action="ignore"):
         from hyppo.independence import Hsic
 
     def density(a: Any, b: Any, *, chi_square: bool) -> float:
@@ -74,8 +73,7 @@ def counterparts() -> dict[str, tuple[str, Callable[[Any, Any], float], int | No
         return float(peer.compute(torch.tensor(a), torch.tensor(b)))
 
     def hsic(a: Any, b: Any) -> float:
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore")
+        with warnings.catch_warnings(action="ignore"):
             # Of the biased form it returns the root.
             return float(Hsic(bias=True).statistic(a[:, None], b[:, None])) ** 2
 

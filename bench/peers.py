@@ -33,8 +33,7 @@ def maxcorr_neural(a: Vector, b: Vector, steps: int = 1000) -> float:
 
 
 def _maxcorr(algorithm: str, a: Any, b: Any, **options: Any) -> float:
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")
+    with warnings.catch_warnings(action="ignore"):
         return float(maxcorr.indicator("hgr", algorithm, **options).compute(a, b))
 
 
@@ -96,8 +95,7 @@ def trust_region(a: Vector, b: Vector, h: int = 5, k: int = 5) -> float:
     )
     start = np.zeros(h + k)
     start[[0, h]] = 1
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")
+    with warnings.catch_warnings(action="ignore"):
         x = minimize(
             objective,
             start,

@@ -58,8 +58,7 @@ class Contestant:
 
 def hyppo_relations() -> dict[str, Relation]:
     """The twenty simulations of hyppo; the variables of the last are independent."""
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")
+    with warnings.catch_warnings(action="ignore"):
         from hyppo.tools import SIMULATIONS
 
     def relation(name: str) -> Relation:
@@ -250,8 +249,7 @@ def binary_expansion(a: Column, b: Column, depth: int = 3) -> float:
 @functools.cache
 def contestants() -> dict[str, Contestant]:
     """The tests, ours first."""
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")
+    with warnings.catch_warnings(action="ignore"):
         import dcor
         from hyppo.independence import HHG, KMERF, MGC
 

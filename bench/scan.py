@@ -15,6 +15,7 @@ from typing import Any
 import jax
 import jax.numpy as jnp
 import numpy as np
+import pandas as pd
 from numpy.typing import NDArray
 
 import hgr_jax
@@ -42,7 +43,7 @@ def speed(report: MarkdownReport, name: str, x: Matrix, rounds: int) -> None:
     on_device = jnp.asarray(x)
     rng = np.random.default_rng(0)
     features = jnp.asarray(rng.standard_normal((rows, columns * DEGREE)), jnp.float32)
-    table = _pandas().DataFrame(x)
+    table = pd.DataFrame(x)
     contestants: dict[str, tuple[str, Callable[[], Any]]] = {
         "bare matrix product in JAX": ("", lambda: bare_product(features)),
         "`scan(test=None)`": (
@@ -97,7 +98,7 @@ def others(report: MarkdownReport, name: str, x: Matrix, pairs: int) -> None:
     import dcor
     import phik  # noqa: F401
 
-    frame = _pandas().DataFrame(x, columns=[f"x{i}" for i in range(x.shape[1])])
+    frame = pd.DataFrame(x, columns=[f"x{i}" for i in range(x.shape[1])])
     every = list(itertools.combinations(range(x.shape[1]), 2))
     rng = np.random.default_rng(0)
     sample = [every[i] for i in rng.choice(len(every), min(pairs, len(every)), replace=False)]
@@ -111,8 +112,7 @@ def others(report: MarkdownReport, name: str, x: Matrix, pairs: int) -> None:
         label: str, what: str, function: Callable[[], Any], share: float = 1.0, part: str = ""
     ) -> Any:
         start = time.perf_counter()
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore")
+        with warnings.catch_warnings(action="ignore"):
             value = function()
         took = (time.perf_counter() - start) / share
         note = "" if share == 1 else f", from {part}"
@@ -145,12 +145,6 @@ def others(report: MarkdownReport, name: str, x: Matrix, pairs: int) -> None:
         f" 0.01 below the exact value in {np.mean(below > 0.01):.0%}."
     )
     report.table(("", "what it computes", "time", "times ours"), rows)
-
-
-def _pandas() -> Any:
-    import pandas
-
-    return pandas
 
 
 def scan(report: MarkdownReport, quick: bool) -> None:

@@ -41,8 +41,7 @@ class Training:
         known = PENALISERS[penaliser]
         if known is not None:
             algorithm, options = known
-            with warnings.catch_warnings():
-                warnings.simplefilter("ignore")
+            with warnings.catch_warnings(action="ignore"):
                 self.indicator = maxcorr.indicator("hgr", algorithm, backend="torch", **options)
 
     def step(self) -> None:
@@ -59,8 +58,7 @@ class Training:
         self.ascent.zero_grad()
         if self.indicator is not None:
             prediction = torch.sigmoid(output) if self.classify else output
-            with warnings.catch_warnings():
-                warnings.simplefilter("ignore")
+            with warnings.catch_warnings(action="ignore"):
                 value = self.indicator.compute(a=z, b=prediction)
             loss = loss + self.multiplier * torch.relu(value - self.threshold)
         loss.backward()

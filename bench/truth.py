@@ -6,15 +6,14 @@ The laws of `bench.laws`: half of them were looked at while `hgr` was made, the 
 both halves are reported.  The oracle knows the functions that attain HGR and correlates them; its
 error is what sampling leaves.  Laws whose HGR no functions attain are reported apart, and so are
 laws that oscillate, with how often independence is rejected.  The same for intervals: how often
-they cover HGR, and how wide they are.  The estimates of maxcorr, where it is installed, take
-longer: they have fewer samples, the first ones.
+they cover HGR, and how wide they are.  The estimates of maxcorr take longer: they have the first
+samples only.
 """
 
 from __future__ import annotations
 
 import dataclasses
 import functools
-import importlib.util
 import sys
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
@@ -27,6 +26,7 @@ from numpy.typing import NDArray
 from scipy import stats
 
 import hgr_jax
+from bench import peers
 from bench.laws import Law, laws, oscillating_laws
 from bench.report import MarkdownReport, Part, run_bench
 from hgr_jax.measures.classical import average_ranks
@@ -82,9 +82,9 @@ PEER_ROWS = 1_000
 
 
 def contestants() -> dict[str, Contestant]:
-    """Return estimates of HGR: ours, and those of maxcorr where it is installed."""
+    """Return estimates of HGR: ours, and those of maxcorr."""
     key = jax.random.key(0)
-    ours = {
+    return {
         "hgr": HGR,
         "KB of ranks, 5": Contestant(lambda a, b: hgr_jax.kb(average_ranks(a), average_ranks(b))),
         "KB of values, 5": Contestant(hgr_jax.kb),
@@ -93,12 +93,6 @@ def contestants() -> dict[str, Contestant]:
         "RDC": Contestant(functools.partial(hgr_jax.rdc, key=key)),
         "KDE": Contestant(hgr_jax.kde),
         "Spearman, absolute": Contestant(lambda a, b: jnp.abs(hgr_jax.spearman(a, b))),
-    }
-    if not all(importlib.util.find_spec(name) for name in ("maxcorr", "torch")):
-        return ours
-    from bench import peers
-
-    return ours | {
         "maxcorr, double kernel, 5": Contestant(peers.maxcorr_double, PEER_ROWS, 20, on_host=True),
         "maxcorr, neural": Contestant(peers.maxcorr_neural, PEER_ROWS, 5, on_host=True),
     }
