@@ -139,14 +139,14 @@ def coverage(report: MarkdownReport, quick: bool) -> bool:
             holds = None if (kind, degree) in FAILS else bool(quick or min(rates) >= least)
             yield [kind, str(degree), f"{rows:,}", *(f"{rate:.1%}" for rate in rates)], holds
 
-    report.say(f"Samples, of {repeats:,}, in which the upper bound of level {LEVEL:.0%} covers")
-    report.say("HGR-KB of the population. Margins of a normal pair of correlation rho, by columns;")
-    report.say("of a tie, one of them changes its sign so often that the first two canonical")
-    report.say("correlations are both rho^2. The last column tells whether the bound covers 94% in")
     report.say(
-        "all of them, up to what chance takes away once in a thousand times; not of degree 1 of"
+        f"Samples, of {repeats:,}, in which the upper bound of level {LEVEL:.0%} covers HGR-KB of"
+        " the population. Margins of a normal pair of correlation rho, by columns; of a tie, one of"
+        " them changes its sign so often that the first two canonical correlations are both rho^2."
+        " The last column tells whether the bound covers 94% in all of them, up to what chance"
+        " takes away once in a thousand times; not at degree 1 of lognormal values, where the"
+        " documentation says that it covers less."
     )
-    report.say("lognormal values, where the documentation says that it covers less.")
     header = ("margins", "degree", "rows", *(f"rho = {rho}" for rho in shown))
     return report.judged_table(header, lines())
 

@@ -114,21 +114,20 @@ TABLES: dict[str, Callable[[], pd.DataFrame]] = {"compas": compas, "numbers": nu
 
 def cost_of(command: Sequence[str], folder: Path) -> Cost:
     """Run a process to its end, in a folder; infinite if it ran out of time."""
-    with (folder / "log").open("w") as log:
+    with (folder / "log").open("w") as printed:
         start = time.perf_counter()
-        process = subprocess.Popen(command, cwd=folder, stdout=log, stderr=log, env=ENVIRONMENT)
+        process = subprocess.Popen(
+            command, cwd=folder, stdout=printed, stderr=printed, env=ENVIRONMENT
+        )
         _, status, used = os.wait4(process.pid, 0)
         wall = time.perf_counter() - start
         process.returncode = os.waitstatus_to_exitcode(status)
     if process.returncode == TIMED_OUT:
         return Cost(np.inf, np.inf, np.inf)
     if process.returncode:
-        raise RuntimeError(f"{command} ended with {process.returncode}: {_tail(folder / 'log')}")
+        log = (folder / "log").read_text(errors="replace")[-2000:]
+        raise RuntimeError(f"{command} ended with {process.returncode}: {log}")
     return Cost(wall, used.ru_utime + used.ru_stime, 1024.0 * used.ru_maxrss)
-
-
-def _tail(log: Path) -> str:
-    return log.read_text(errors="replace")[-2000:]
 
 
 def rows_of_starts(rounds: int) -> Iterator[list[str]]:

@@ -68,7 +68,8 @@ def _log_pvalues(rows: int, squares: int) -> Iterator[Floats]:
         counts = np.full(SIDE, MOST_FUNCTIONS)
         which, laws = laws_by_counts(counts[:1])
         tables = law_tables(laws, rows)
-        for products in itertools.islice(_gaussian_products(jax.random.key(rows)), squares):
+        for square in range(squares):
+            products = _of_normal_moments(jax.random.fold_in(jax.random.key(rows), square))
             found = combined_log_p(products, np.float32(rows), counts, counts, which, *tables)
             yield np.asarray(found).ravel()
         return
@@ -85,14 +86,9 @@ def _log_pvalues(rows: int, squares: int) -> Iterator[Floats]:
         yield np.asarray(screen.start(left, right)).ravel()
 
 
-def _gaussian_products(key: Array) -> Iterator[Products]:
-    """Yield the cross moments of squares, times the rows, of very many rows."""
-    for square in itertools.count():
-        yield _of_normal_moments(jax.random.fold_in(key, square))
-
-
 @jax.jit
 def _of_normal_moments(key: Array) -> Products:
+    """The cross moments of a square, times the rows, of very many rows."""
     keys = iter(jax.random.split(key, 5))
 
     def normal(*sides: int) -> Array:

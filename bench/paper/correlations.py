@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 import hgr_jax
 from bench.paper.grid import RANDOM, Grid, estimates
-from bench.paper.output import STYLES, Output, band, new_figure
+from bench.paper.output import STYLES, Output, new_figure
 from bench.timing import race
 from hgr_jax.datasets import synthetic
 
@@ -43,51 +43,35 @@ def _show(
     times: Mapping[str, float],
 ) -> None:
     """Write the table and the figure."""
-    noises = np.asarray(grid.noises)
-    output.table(
-        "correlations",
-        (
-            "relationship",
-            "noise",
-            "measure",
-            "mean",
-            "sd",
-            "sd over data seeds",
-            "sd over algorithm seeds",
-            "null level of HGR-KB",
-        ),
-        [
-            (
-                relationship,
-                noise,
-                measure,
-                cell.mean(),
-                cell.std(),
-                cell.mean(axis=1).std(),
-                np.mean(cell.std(axis=1)),
-                levels[relationship],
-            )
-            for (relationship, measure), of_noise in values.items()
-            for noise, cell in zip(grid.noises, of_noise, strict=True)
-        ],
+    header = (
+        *("relationship", "noise", "measure", "mean", "sd", "sd over data seeds"),
+        *("sd over algorithm seeds", "null level of HGR-KB"),
     )
-    columns = 4
-    lines = -(-(len(grid.relationships) + 2) // columns)
-    figure = new_figure(14, 4.5 * lines)
-    axes = figure.subplots(lines, columns, squeeze=False).ravel()
+    rows = []
+    for (relationship, measure), of_noise in values.items():
+        for noise, cell in zip(grid.noises, of_noise, strict=True):
+            spreads = cell.std(), cell.mean(axis=1).std(), np.mean(cell.std(axis=1))
+            means = cell.mean(), *spreads, levels[relationship]
+            rows.append((relationship, noise, measure, *means))
+    output.table("correlations", header, rows)
+    figure = new_figure(14, 9)
+    axes = figure.subplots(2, 4).ravel()
     bars, *panels = axes
-    for empty in panels[len(grid.relationships) :]:
-        empty.axis("off")
     bars.bar(list(times), list(times.values()), color=[STYLES[name][0] for name in times])
     bars.set(yscale="log", title="time of one estimate", ylabel="seconds")
     bars.tick_params(axis="x", rotation=60)
     for relationship, panel in zip(grid.relationships, panels, strict=False):
         for measure in grid.measures:
-            flat = values[relationship, measure].reshape(len(noises), -1)
-            band(panel, noises, flat, measure)
+            flat = values[relationship, measure].reshape(len(grid.noises), -1)
+            color, line = STYLES[measure]
+            bar = {"yerr": flat.std(axis=1), "capsize": 2, "elinewidth": 0.8, "linewidth": 1.6}
+            mean = flat.mean(axis=1)
+            panel.errorbar(grid.noises, mean, color=color, linestyle=line, label=measure, **bar)
         panel.axhline(levels[relationship], color="grey", linewidth=0.8, label="KB of noise alone")
         formula = synthetic.RELATIONSHIPS[relationship].formula
         panel.set(title=formula, xlabel="noise level", ylim=(-0.05, 1.05))
+    for empty in panels[len(grid.relationships) :]:
+        empty.axis("off")
     axes[-1].legend(*panels[0].get_legend_handles_labels(), loc="center", frameon=False)
     output.figure("correlations", figure)
 

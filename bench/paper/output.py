@@ -10,10 +10,9 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 from matplotlib.figure import Figure
-from numpy.typing import NDArray
 
 if TYPE_CHECKING:
-    from matplotlib.axes import Axes
+    pass
 
 STYLES = {
     "ORACLE": ("black", "-"),
@@ -62,19 +61,3 @@ def _shown(cell: object) -> object:
 def new_figure(width: float, height: float) -> Figure:
     """A figure that lays itself out."""
     return Figure(figsize=(width, height), layout="constrained")
-
-
-def band(axes: Axes, x: NDArray[np.float64], values: NDArray[np.float64], name: str) -> None:
-    """Mean over the last axis, with a bar of one standard deviation either way."""
-    color, line = STYLES[name]
-    axes.errorbar(
-        x,
-        values.mean(axis=-1),
-        yerr=values.std(axis=-1),
-        color=color,
-        linestyle=line,
-        linewidth=1.6,
-        capsize=2,
-        elinewidth=0.8,
-        label=name,
-    )

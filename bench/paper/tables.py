@@ -87,13 +87,14 @@ def load(chosen: Sequence[str] | None = None, *, quick: bool = False) -> list[Ta
       NoTablesError: if there is no folder of real tables, or a file is missing.
     """
     names = chosen or (("communities",) if quick else PAPERS)
-    folder = data_folder() or Path()
+    folder = data_folder()
     needed = [file for name in names for file in FILES[name]]
-    if needed and data_folder() is None:
+    if needed and folder is None:
         raise NoTablesError(
             "the real tables are not here: name their folder in the environment variable"
             " HGR_JAX_DATA, or put them into ../shared/data"
         )
+    folder = folder or Path()
     for file in needed:
         if not (folder / file).is_file():
             raise NoTablesError(f"{folder / file} is missing")
