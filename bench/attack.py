@@ -309,11 +309,6 @@ def _truths_of_choice() -> list[float]:
 CHOSEN = {"many candidates": with_candidates, "choice after looking": with_choice}
 
 
-def kinds() -> list[str]:
-    """The names of all kinds, ordinary ones first."""
-    return [*dict.fromkeys(cell.kind for cell in CELLS), *CHOSEN]
-
-
 def outcomes(kind: str, tries: int) -> list[Outcome]:
     """What happens to tables of a kind, dealt to its cells in turn."""
     if kind in CHOSEN:
@@ -331,7 +326,7 @@ def attack(report: MarkdownReport, quick: bool) -> bool:
     most = 1 - LEVEL + 2 * np.sqrt(LEVEL * (1 - LEVEL) / tries)
 
     def lines() -> Iterator[tuple[list[str], bool | None]]:
-        for kind in kinds():
+        for kind in (*dict.fromkeys(cell.kind for cell in CELLS), *CHOSEN):
             found = outcomes(kind, tries)
             shares = np.mean(found, axis=0)
             cells = [kind, f"{shares[0]:.1%}", *(f"{share:.0%}" for share in shares[1:])]

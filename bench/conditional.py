@@ -432,11 +432,12 @@ def size(report: MarkdownReport, quick: bool) -> bool:
                 cells = (" / ".join(f"{s:.2f}" for s in shares[design.name, n]) for n in names)
                 yield [design.kind, design.name, "" if design.tuned else "yes", *cells]
             found = [d.name for d in designs if d.kind == "alternative"]
+            kept_out = [d.name for d in designs if d.name in found and not d.tuned]
             nulls = [d.name for d in designs if d.kind not in ("alternative", *BOUNDS)]
             for title, text, some in (
                 ("size but of steps and determined", "", nulls),
                 ("power", "", found),
-                ("power", "kept out", _kept_out(designs)),
+                ("power", "kept out", kept_out or found),
             ):
                 means = (np.mean([shares[d, n] for d in some], axis=0) for n in names)
                 cells = (" / ".join(f"{s:.3f}" for s in mean) for mean in means)
@@ -453,12 +454,6 @@ def size(report: MarkdownReport, quick: bool) -> bool:
             ):
                 holds &= share <= most + 2 * np.sqrt(most * (1 - most) / counts[names[0]])
     return bool(holds) or quick
-
-
-def _kept_out(designs: list[Design]) -> list[str]:
-    return [d.name for d in designs if d.kind == "alternative" and not d.tuned] or [
-        d.name for d in designs if d.kind == "alternative"
-    ]
 
 
 def times(report: MarkdownReport, quick: bool) -> None:

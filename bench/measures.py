@@ -1,8 +1,7 @@
 """Every measure beside its library counterpart.  ``python -m bench.measures [--quick] [--write]``.
 
 Ours are compiled, in float32, with inputs on the device; the others are called as their users
-call them, in float64.  All contestants of a row run in turn, in one process.  The classical ones
-are also called outside `jax.jit`, all in float64, where they are to take at most 1.2 times as long.
+call them, in float64.  All contestants of a row run in turn, in one process.
 """
 
 from __future__ import annotations

@@ -108,31 +108,27 @@ def others(report: MarkdownReport, name: str, x: Matrix, pairs: int) -> None:
     ours = time.perf_counter() - start
     rows = []
 
-    def timed(
-        label: str, what: str, function: Callable[[], Any], share: float = 1.0, part: str = ""
-    ) -> Any:
+    def timed(label: str, what: str, function: Callable[[], Any], share: float = 1.0) -> Any:
         start = time.perf_counter()
         with warnings.catch_warnings(action="ignore"):
             value = function()
         took = (time.perf_counter() - start) / share
-        note = "" if share == 1 else f", from {part}"
+        note = "" if share == 1 else f", from {len(sample)} pairs"
         rows.append([label, what + note, seconds(took), f"{took / ours:,.0f}"])
         return value
 
-    share, sampled = len(sample) / len(every), f"{len(sample)} pairs"
+    share = len(sample) / len(every)
     timed(
         "dcor",
         "distance correlation",
         lambda: [dcor.distance_correlation(x[:, i], x[:, j]) for i, j in sample],
         share,
-        sampled,
     )
     theirs = timed(
         "maxcorr, double kernel",
         "HGR-KB, by a search",
         lambda: [maxcorr_double(x[:, i], x[:, j], DEGREE) for i, j in sample],
         share,
-        sampled,
     )
     below = np.array([found.correlation[i, j] for i, j in sample]) - np.array(theirs)
     timed(

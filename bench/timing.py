@@ -5,7 +5,6 @@ from __future__ import annotations
 import dataclasses
 import json
 import re
-import resource
 import subprocess
 import sys
 import time
@@ -46,16 +45,14 @@ def in_own_process(module: str, function: str, *arguments: Any) -> Any:
 
 
 def peak() -> int:
-    """The largest memory of this process so far, in bytes.
+    """The largest memory of this process so far, in bytes, as Linux tells it.
 
-    Of what Linux tells of the process itself: to `getrusage`, what its parent had is its own.
+    Not by `getrusage`: to that, what the parent of a process had is its own.
     """
-    status = Path("/proc/self/status")
-    if status.exists():
-        found = re.search(r"^VmHWM:\s+(\d+) kB$", status.read_text(), re.MULTILINE)
-        assert found is not None
-        return 1024 * int(found[1])
-    return 1024 * resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+    status = Path("/proc/self/status").read_text()
+    found = re.search(r"^VmHWM:\s+(\d+) kB$", status, re.MULTILINE)
+    assert found is not None
+    return 1024 * int(found[1])
 
 
 def race(

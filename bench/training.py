@@ -61,14 +61,10 @@ def contestants(setting: Setting, *, quick: bool) -> dict[str, Penalty]:
         "none": Penalty(threshold=None),
         "HGR-KB": Penalty("kb", threshold),
         "HGR-SK": Penalty("sk", threshold),
-    }
-    if quick:
-        return found
-    found |= {
         "HGR": Penalty("hgr", threshold),
         "HGR-NN": Penalty("neural", threshold),
     }
-    return found
+    return dict(list(found.items())[: 3 if quick else None])
 
 
 def step_times(setting: Setting, *, rounds: int, quick: bool) -> dict[str, Timing]:
@@ -102,19 +98,12 @@ def training(report: MarkdownReport, quick: bool) -> bool:
             label: np.array(timing.steady) / (1 if label.startswith("torch") else CHUNK)
             for label, timing in times.items()
         }
-        # Ratios within a round, so that a slow stretch of the machine cancels.
-        ratio = {
-            label: float(
-                np.median(t / steady["torch, none" if label.startswith("torch") else "none"])
-            )
-            for label, t in steady.items()
-        }
-        added = {
-            label: float(
-                np.median(t - steady["torch, none" if label.startswith("torch") else "none"])
-            )
-            for label, t in steady.items()
-        }
+        ratio, added = {}, {}
+        for label, t in steady.items():
+            without = steady["torch, none" if label.startswith("torch") else "none"]
+            # Within a round, so that a slow stretch of the machine cancels.
+            ratio[label] = float(np.median(t / without))
+            added[label] = float(np.median(t - without))
         report.table(
             ("penalty", "a step", "times none", "adds", "first call"),
             (

@@ -107,15 +107,11 @@ class Setting:
         return FairTrainer(network, penalties=penalty, task=self.task, **settings)
 
     def scores(self, prediction: NDArray[Any], part: Part) -> tuple[float, float]:
-        """Score, and KB of degree 5 with the protected attribute, in float64."""
+        """AUC or R2, and KB of degree 5 with the protected attribute, in float64."""
+        score = roc_auc_score if self.data.task == "classification" else r2_score
         with jax.enable_x64(True):
             p, z = (jnp.asarray(v, jnp.float64) for v in (prediction, part.z))
-            return self.score(prediction, part), float(hgr_jax.kb(z, p, h=5, k=5))
-
-    def score(self, prediction: NDArray[Any], part: Part) -> float:
-        """AUC of a classification, else R2."""
-        score = roc_auc_score if self.data.task == "classification" else r2_score
-        return float(score(part.y, prediction))
+            return float(score(part.y, prediction)), float(hgr_jax.kb(z, p, h=5, k=5))
 
     def measured(
         self, prediction: NDArray[Any], part: Part, *, neural_steps: int = 1000
