@@ -1,11 +1,11 @@
 """The law of the combined p-value of blocks of ranks: the table of `inference.rank_law`.
 
 ``python -m bench.rank_law [--quick] [--write]`` permutes ranks without ties, and counts how often
-the combined p-value of two of them is at most each of a few values.  ``--write`` keeps the counts
-as the table from which `hgr_jax.independence_test` takes its p-values; small levels of many rows,
-which few pairs reach, are smoothed.  `tail` follows the law down to 1e-13, where no counts reach:
-of 400 orders those below a p-value are kept, copied and shuffled a little, and so on from p-value
-to p-value (multilevel splitting).
+the combined p-value of two of them is at most each of a few values.  But for a quick run it writes
+the counts as the table from which `hgr_jax.independence_test` takes its p-values; small levels of
+many rows, which few pairs reach, are smoothed.  `tail` follows the law down to 1e-13, where no
+counts reach: of 400 orders those below a p-value are kept, copied and shuffled a little, and so on
+from p-value to p-value (multilevel splitting).
 """
 
 from __future__ import annotations
