@@ -81,21 +81,15 @@ docs: $(VENV)/ready-dev
 bench: $(VENV)/ready-dev
 	$(BIN)/python -m bench.accuracy --write
 	$(BIN)/python -m bench.truth --write
-	$(BIN)/python -m bench.agreement --write
-	$(BIN)/python -m bench.robustness --write
 	$(BIN)/python -m bench.first_use --write
-	$(BIN)/python -m bench.reading --write
 	$(BIN)/python -m bench.pair --write
 	$(BIN)/python -m bench.measures --write
-	$(BIN)/python -m bench.scan --slow --write
+	$(BIN)/python -m bench.scan --write
 	$(BIN)/python -m bench.scale --write
-	$(BIN)/python -m bench.wide --write
 	$(BIN)/python -m bench.calibration --write
 	$(BIN)/python -m bench.power --write
 	$(BIN)/python -m bench.conditional --write
 	$(BIN)/python -m bench.training --write
-	$(BIN)/python -m bench.torch_overhead --write
-	$(BIN)/python -m bench.compile --write
 	$(BIN)/python -m bench.coverage --write
 	$(BIN)/python -m bench.fairness --write
 	$(BIN)/python -m bench.guarantee --write

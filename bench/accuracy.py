@@ -7,11 +7,8 @@ exits with 1 if a bound is exceeded.
 from __future__ import annotations
 
 import dataclasses
-import functools
-import itertools
 import sys
-from collections.abc import Callable, Iterator
-from typing import ParamSpec
+from collections.abc import Callable, Iterator, Sequence
 
 import jax
 import jax.numpy as jnp
@@ -22,11 +19,8 @@ from tqdm import tqdm
 import hgr_jax
 from bench import reference
 from bench.data import DISTRIBUTIONS, awkward_pair
-from bench.machine import describe
-from bench.report import MarkdownReport, bench_parser
+from bench.report import MarkdownReport, run_bench
 from hgr_jax.core.canonical import SOLVERS
-
-P = ParamSpec("P")
 
 
 @dataclasses.dataclass(frozen=True)
@@ -41,17 +35,6 @@ class Figure:
     def holds(self) -> bool:
         """Whether the value is a number within the bound."""
         return self.value <= self.bound
-
-
-def in_float64(function: Callable[P, list[Figure]]) -> Callable[P, list[Figure]]:
-    """The same function, run with 64-bit types enabled."""
-
-    @functools.wraps(function)
-    def wrapped(*args: P.args, **kwargs: P.kwargs) -> list[Figure]:
-        with jax.enable_x64(True):
-            return function(*args, **kwargs)
-
-    return wrapped
 
 
 def value_errors(
@@ -91,7 +74,6 @@ def value_figures(quick: bool) -> Iterator[Figure]:
         yield Figure(f"value, {dtype}, largest error", float(together.max()), largest)
 
 
-@in_float64
 def invariance_figures(largest_degree: int) -> list[Figure]:
     """Exact properties of the measure, in float64."""
     a, b = awkward_pair("uniform", 500)
@@ -120,7 +102,6 @@ def invariance_figures(largest_degree: int) -> list[Figure]:
     ]
 
 
-@in_float64
 def derivative_figures(solvers: tuple[str, ...]) -> list[Figure]:
     """Derivatives against central differences and the paper's gradient, in float64."""
     a, b = (jnp.asarray(x) for x in awkward_pair("uniform", 60))
@@ -179,69 +160,23 @@ def _fixed_coefficients(a: jax.Array, b: jax.Array) -> float:
     return max(float(jnp.abs(x - y).max()) for x, y in zip(ours, theirs, strict=True))
 
 
-def degenerate_figures(quick: bool) -> Iterator[Figure]:
-    """Values that degenerate data must have, and whether everything about them is finite."""
-    a, b = (x.astype(np.float32) for x in awkward_pair("normal", 12))
-    few = np.zeros(12, np.float32)
-    few[:4] = 1
-    two = (np.arange(12) % 2).astype(np.float32)
-    tied_a, tied_b = np.array([0, 0, 1, 1], np.float32), np.array([0, 1, 0, 1], np.float32)
-    cases: list[tuple[str, tuple[np.ndarray, np.ndarray], np.ndarray | None, float]] = [
-        ("constant column", (np.full(12, 7, np.float32), b), None, 0.0),
-        ("two constant columns", (np.full(12, 7, np.float32), np.zeros(12, np.float32)), None, 0.0),
-        ("two distinct values (degree 1)", (two, two + a / 1e3), None, 1.0),
-        ("n smaller than h + k", (a[:5], b[:5]), None, 1.0),
-        ("all weights but four zero", (a, b), few, 1.0),
-        ("duplicated columns", (np.stack([a, a], 1), b), None, float("nan")),
-        ("tied singular values", (tied_a, tied_b), None, 0.0),
-        ("n = 2", (a[:2], b[:2]), None, 1.0),
-        ("integers", (np.arange(12), (np.arange(12) - 4) ** 2), None, 1.0),
-        ("booleans", (two > 0, a), None, float("nan")),
-    ]
-    for name, (x, y), w, expected in cases[:: 3 if quick else 1]:
-        value = float(hgr_jax.kb(x, y, 3, 3, weights=w))
-        if name == "booleans":
-            expected = reference.kb(two, a, 1, 3)
-        if name == "duplicated columns":
-            expected = reference.kb(a, b, 3, 3)
-        tolerance = 2e-5 if name.startswith("two distinct") else 1e-5
-        yield Figure(f"{name}, error of the value", abs(value - expected), tolerance)
-
-        gradients = _gradients(jnp.asarray(x, jnp.float32), jnp.asarray(y, jnp.float32), w)
-        broken = sum(int((~jnp.isfinite(g)).sum()) for g in gradients)
-        yield Figure(f"{name}, gradient entries that are not finite", broken, 0)
-
-
-@jax.jit
-@functools.partial(jax.grad, argnums=(0, 1))
-def _gradients(x: jax.Array, y: jax.Array, w: jax.Array | None) -> jax.Array:
-    """Of everything that a fit gives, added up."""
-    fit = hgr_jax.kb_fit(x, y, 3, 3, weights=w)
-    transformed = jnp.sum(fit.f(x)) + jnp.sum(fit.g(y)[:2])
-    return hgr_jax.kb(x, y, 3, 3, weights=w) + fit.correlation + fit.alpha.sum() + transformed
-
-
-def main(argv: list[str] | None = None) -> int:
-    """Print every figure; 1 if one exceeds its bound."""
-    parser = bench_parser("accuracy", __doc__, quick="a small version, in a minute or two")
-    options = parser.parse_args(argv)
-    report = MarkdownReport()
-    report.say(describe())
+def accuracy(report: MarkdownReport, quick: bool) -> bool:
+    """Every figure; whether all keep their bounds."""
 
     def rows() -> Iterator[tuple[list[str], bool]]:
-        sections = (
-            value_figures(options.quick),
-            invariance_figures(2 if options.quick else 6),
-            derivative_figures(SOLVERS[:1] if options.quick else SOLVERS),
-            degenerate_figures(options.quick),
-        )
-        for figure in itertools.chain.from_iterable(sections):
+        figures = [*value_figures(quick)]
+        with jax.enable_x64(True):
+            figures += invariance_figures(2 if quick else 6)
+            figures += derivative_figures(SOLVERS[:1] if quick else SOLVERS)
+        for figure in figures:
             yield [figure.name, f"{figure.value:.1e}", f"{figure.bound:.0e}"], figure.holds
 
-    holds = report.judged_table(("property", "measured", "bound"), rows())
-    if options.write:
-        report.keep("accuracy")
-    return 0 if holds else 1
+    return report.judged_table(("property", "measured", "bound"), rows())
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Print every figure; 1 if one exceeds its bound."""
+    return run_bench(__doc__, {"accuracy": accuracy}, arguments)
 
 
 if __name__ == "__main__":

@@ -7,11 +7,10 @@ dependence plus a margin of 0.1, which is then the threshold.
 
 from __future__ import annotations
 
-import dataclasses
 import functools
 import math
-from collections.abc import Callable, Iterator, Sequence
-from typing import Any
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -38,8 +37,7 @@ STRENGTHS = np.linspace(0.02, 0.5, 12)
 """Of the candidates: the dependence of the prediction, one after the other."""
 
 
-@dataclasses.dataclass(frozen=True)
-class Table:
+class Table(NamedTuple):
     """Rows of an attribute and a prediction; perhaps targets, and labels of groups of rows."""
 
     z: Vector
@@ -48,8 +46,7 @@ class Table:
     groups: Vector | None = None
 
 
-@dataclasses.dataclass(frozen=True)
-class Cell:
+class Cell(NamedTuple):
     """A population, what is bounded in it, and the rows of a table.
 
     Attributes:
@@ -69,8 +66,7 @@ class Cell:
     within_range: bool = False
 
 
-@dataclasses.dataclass(frozen=True)
-class Outcome:
+class Outcome(NamedTuple):
     """Of one table: whether the bound is broken, returned, refused."""
 
     broken: bool
@@ -252,36 +248,27 @@ def bounded(cell: Cell, table: Table) -> Certificate:
     return found
 
 
-class Truth:
-    """The dependence of a cell's population, from many rows."""
-
-    def __init__(self, cell: Cell, seed: int) -> None:
-        self.cell = cell
-        self.many = cell.draw(np.random.default_rng([seed, 1]), POPULATION)
-        self.whole: float | None = None
-
-    def value(self, table: Table) -> float:
-        """The dependence that a table's bound is of."""
-        if self.cell.within_range:
-            inside = np.ones(POPULATION, bool)
-            for name in ("z", "prediction"):
-                few, many = getattr(table, name), getattr(self.many, name)
-                inside &= (many >= few.min()) & (many <= few.max())
-            part = Table(self.many.z[inside], self.many.prediction[inside])
-            return bounded(self.cell, part).value
-        if self.whole is None:
-            many = dataclasses.replace(self.many, groups=None)
-            self.whole = bounded(self.cell, many).value
-        return self.whole
+def inside(many: Table, table: Table) -> Table:
+    """The rows of a population that are within the range of a table's."""
+    kept = np.ones(len(many.z), bool)
+    for wide, few in ((many.z, table.z), (many.prediction, table.prediction)):
+        kept &= (wide >= few.min()) & (wide <= few.max())
+    return Table(many.z[kept], many.prediction[kept])
 
 
-def outcome(cell: Cell, truth: Truth, seed: int) -> Outcome:
-    """One table and its bound."""
-    table = cell.draw(np.random.default_rng([seed, cell.rows, 2]), cell.rows)
-    if len(set(table.z.tolist())) < 2:
-        return Outcome(broken=False, returned=False, refused=True)
-    found, value = bounded(cell, table), truth.value(table)
-    return Outcome(found.bound < value - 1e-9, found.bound <= value + MARGIN, bool(found.reason))
+def outcomes_of(cell: Cell, number: int, seeds: Iterable[int]) -> Iterator[Outcome]:
+    """Tables of a cell and their bounds."""
+    many = cell.draw(np.random.default_rng([number, 1]), POPULATION)._replace(groups=None)
+    whole = 0.0 if cell.within_range else bounded(cell, many).value
+    for seed in seeds:
+        table = cell.draw(np.random.default_rng([seed, cell.rows, 2]), cell.rows)
+        if len(set(table.z.tolist())) < 2:
+            yield Outcome(broken=False, returned=False, refused=True)
+            continue
+        value = bounded(cell, inside(many, table)).value if cell.within_range else whole
+        found = bounded(cell, table)
+        broken, returned = found.bound < value - 1e-9, found.bound <= value + MARGIN
+        yield Outcome(broken, returned, bool(found.reason))
 
 
 def with_candidates(seed: int) -> Outcome:
@@ -322,18 +309,15 @@ def _truths_of_choice() -> list[float]:
 CHOSEN = {"many candidates": with_candidates, "choice after looking": with_choice}
 
 
-def kinds() -> list[str]:
-    """The names of all kinds, ordinary ones first."""
-    return [*dict.fromkeys(cell.kind for cell in CELLS), *CHOSEN]
-
-
 def outcomes(kind: str, tries: int) -> list[Outcome]:
     """What happens to tables of a kind, dealt to its cells in turn."""
     if kind in CHOSEN:
         return [CHOSEN[kind](seed) for seed in range(tries)]
     cells = [cell for cell in CELLS if cell.kind == kind]
-    truths = [Truth(cell, i) for i, cell in enumerate(cells)]
-    return [outcome(cells[i % len(cells)], truths[i % len(cells)], i) for i in range(tries)]
+    found: list[Outcome] = []
+    for i, cell in enumerate(cells):
+        found += outcomes_of(cell, i, range(i, tries, len(cells)))
+    return found
 
 
 def attack(report: MarkdownReport, quick: bool) -> bool:
@@ -342,12 +326,9 @@ def attack(report: MarkdownReport, quick: bool) -> bool:
     most = 1 - LEVEL + 2 * np.sqrt(LEVEL * (1 - LEVEL) / tries)
 
     def lines() -> Iterator[tuple[list[str], bool | None]]:
-        for kind in kinds():
+        for kind in (*dict.fromkeys(cell.kind for cell in CELLS), *CHOSEN):
             found = outcomes(kind, tries)
-            shares = [
-                np.mean([getattr(each, name) for each in found])
-                for name in ("broken", "returned", "refused")
-            ]
+            shares = np.mean(found, axis=0)
             cells = [kind, f"{shares[0]:.1%}", *(f"{share:.0%}" for share in shares[1:])]
             holds = bool(shares[0] <= most)
             if kind in ORDINARY:

@@ -1,4 +1,4 @@
-"""Do p-values mean what they say?  Rejections under independence, and power.
+"""Do p-values mean what they say?  Rejections under independence.
 
 python -m bench.calibration [--only PART] [--quick] [--write]
 """
@@ -15,20 +15,16 @@ from typing import Any
 import jax
 import numpy as np
 from numpy.typing import NDArray
+from scipy.signal import lfilter
 from tqdm import tqdm
 
 import hgr_jax
-from bench.machine import describe
-from bench.report import MarkdownReport, bench_parser
-from hgr_jax.datasets import synthetic
+from bench.report import MarkdownReport, Part, run_bench
 
 Matrix = NDArray[np.float64]
 
 COLUMNS = 64
 """Of a table, half of them of each kind: 1,024 pairs."""
-
-NOISE = 1.0
-"""Standard deviation of the noise, over that of the relationship, when power is measured."""
 
 TABLES = 8
 
@@ -128,7 +124,7 @@ def within(
     )
 
 
-def calibration(report: MarkdownReport, quick: bool) -> bool:
+def rejections_of_scans(report: MarkdownReport, quick: bool) -> bool:
     """Rejections by the p-values that a scan picks, of independent columns of two kinds."""
     tables = 1 if quick else TABLES
     pairs = PAIRS[2:4] if quick else PAIRS
@@ -146,90 +142,25 @@ def calibration(report: MarkdownReport, quick: bool) -> bool:
             holds = within(rates, RATES, count, only_upper=only_upper)
             yield [name, f"{rows:,}", source, f"{count:,}", *figures], holds
 
-    report.say("Rejections under independence, by the method that the scan picks.")
-    report.say("Held against the bounds up to two standard deviations of what so many pairs show;")
     report.say(
-        "of two discrete columns with fewer than 100 rows, and of two columns of two values,"
+        "Rejections under independence, by the method that the scan picks. Held against the bounds"
+        " up to two standard deviations of what so many pairs show; of two discrete columns with"
+        " fewer than 100 rows, and of two columns of two values, whose tables are few, and of"
+        " columns of 10% of ones with few rows, in which there often is a single one, against the"
+        " upper bounds."
     )
-    report.say(
-        "whose tables are few, and of columns of 10% of ones with few rows, in which there often"
-    )
-    report.say("is a single one, against the upper bounds.")
     header = ("columns", "rows", "p-values", "pairs", "at 5%", "at 1%", "at 0.1%")
-    return report.judged_table(header, lines())
+    return report.judged_table(header, lines()) or quick
 
 
-Sample = tuple[Matrix, Matrix, dict[str, Any]]
-
-
-def _weighted(rng: np.random.Generator, n: int, spread: float) -> Sample:
-    a, b, w = rng.standard_normal((3, n))
-    return a, b, {"weights": np.exp(spread * w)}
-
-
-def _given(rng: np.random.Generator, n: int, noise: float) -> Sample:
-    c, e, f = rng.standard_normal((3, n))
-    return c + noise * e, c + noise * f, {"given": c}
-
-
-def _given_two(rng: np.random.Generator, n: int) -> Sample:
-    c, d, e, f = rng.standard_normal((4, n))
-    return c + d + e, c - d + f, {"given": np.stack([c, d], axis=1)}
-
-
-def _spread_by_given(rng: np.random.Generator, n: int) -> Sample:
-    c, e, f = rng.standard_normal((3, n))
-    return c + np.exp(c) * e, c + np.exp(c) * f, {"given": c}
-
-
-CONDITIONS: dict[str, Callable[[np.random.Generator, int], Sample]] = {
-    "weights, nearly even": lambda rng, n: _weighted(rng, n, 0.2),
-    "weights, lognormal": lambda rng, n: _weighted(rng, n, 1.0),
-    "given c, a = c + e": lambda rng, n: _given(rng, n, 1.0),
-    "given c, a = c + 0.3 e": lambda rng, n: _given(rng, n, 0.3),
-    "given c and d, a = c + d + e": _given_two,
-    "given c, a = c + exp(c) e": _spread_by_given,
-}
-
-
-def independence(report: MarkdownReport, quick: bool) -> bool:
-    """Rejections of `hgr_jax.independence_test` with weights, and given other variables.
-
-    Held against the bounds up to two standard deviations of what so many samples show.
-    """
-    repeats = 50 if quick else 2000
-    sizes = (80,) if quick else (80, 500)
-
-    def lines() -> Iterator[tuple[list[str], bool]]:
-        for (name, draw), rows in itertools.product(CONDITIONS.items(), sizes):
-            rng = np.random.default_rng([rows, *name.encode()])
-            tests = []
-            for _ in tqdm(range(repeats), desc=name, leave=False):
-                a, b, options = draw(rng, rows)
-                tests.append(hgr_jax.independence_test(a, b, permutations=999, **options))
-            pvalues = np.array([test.pvalue for test in tests])
-            rates = {level: float((pvalues <= level).mean()) for level in BOUNDS}
-            # Given other variables, too few rejections are no fault of the level.
-            holds = within(rates, BOUNDS, repeats, only_upper="given" in options)
-            source, _ = collections.Counter(test.source for test in tests).most_common(1)[0]
-            yield [name, f"{rows:,}", source, *(f"{rate:.2%}" for rate in rates.values())], holds
-
-    report.say(f"Rejections of `independence_test` under independence, of {repeats:,} samples")
-    report.say("(standard deviations 0.5% and 0.2%).")
-    header = ("samples", "rows", "most p-values", "at 5%", "at 1%")
-    return report.judged_table(header, lines())
-
-
-ROWS, LAG = 500, 3
-"""Of a series; rows by which one follows the other when power is measured."""
+ROWS = 500
+"""Of a series."""
 
 
 def autoregressions(rng: np.random.Generator, phi: float, count: int) -> Matrix:
     """Stationary series ``(count, ROWS)`` of variance 1."""
-    series = rng.standard_normal((count, 200 + ROWS)) * np.sqrt(1 - phi**2)
-    for t in range(1, series.shape[1]):
-        series[:, t] += phi * series[:, t - 1]
-    return series[:, 200:]
+    noise = rng.standard_normal((count, 200 + ROWS)) * np.sqrt(1 - phi**2)
+    return np.asarray(lfilter([1], [1, -phi], noise)[:, 200:])
 
 
 def seasons(rng: np.random.Generator, count: int) -> Matrix:
@@ -292,8 +223,7 @@ def dependent_rows(report: MarkdownReport, quick: bool) -> bool:
             pairs = list(zip(first(rng, repeats), second(rng, repeats), strict=True))
             plain = [hgr_jax.independence_test(*pair).pvalue for pair in pairs]
             bar = tqdm(pairs, desc=name, leave=False)
-            with warnings.catch_warnings():
-                warnings.simplefilter("ignore")  # of random walks
+            with warnings.catch_warnings(action="ignore"):  # of random walks
                 tests = [hgr_jax.independence_test(*pair, **options) for pair in bar]
             pvalues = np.array([test.pvalue for test in tests])
             rates = {level: float((pvalues <= level).mean()) for level in BOUNDS}
@@ -306,41 +236,7 @@ def dependent_rows(report: MarkdownReport, quick: bool) -> bool:
         "exchangeable rows, and by `order=` or `groups=` (standard deviations 0.5% and 0.2%)."
     )
     header = ("pairs", "exchangeable: at 5%", "at 5%", "at 1%")
-    holds = report.judged_table(header, lines())
-    return lagged_power(report, repeats) and holds
-
-
-def lagged_power(report: MarkdownReport, repeats: int) -> bool:
-    """Power for b(t) = s (a(t - 3)^2 - 1) / sqrt(2) + noise of two AR(0.9) series."""
-    strength, rng = 0.45, np.random.default_rng(0)
-    # Of products, the correlation at lag h is that of one function times that of the other.
-    h = np.arange(1, ROWS)
-    other = strength**2 * 0.81**h + (1 - strength**2) * 0.9**h
-    rows = round(ROWS / (1 + 2 * np.sum(0.81**h * other)))
-
-    def related(a: Matrix, noise: Matrix) -> Matrix:
-        return strength * (a**2 - 1) / np.sqrt(2) + np.sqrt(1 - strength**2) * noise
-
-    a, noise = autoregressions(rng, 0.9, repeats), autoregressions(rng, 0.9, repeats)
-    series = list(zip(a, np.roll(related(a, noise), LAG, axis=1), strict=True))
-    a, noise = rng.standard_normal((2, repeats, rows))
-    plain = list(zip(a, related(a, noise), strict=True))
-    lags = {"lag 3": (LAG,), "lags 0 to 5": range(6), "lags -5 to 5": range(-5, 6)}
-    powers = {
-        f"{rows} independent rows": np.mean(
-            [hgr_jax.independence_test(*pair).pvalue <= 0.05 for pair in plain]
-        )
-    }
-    for name, several in lags.items():
-        found = [hgr_jax.independence_test(*pair, order=True, lags=several) for pair in series]
-        powers[f"{ROWS} rows of series, {name}"] = np.mean([test.pvalue <= 0.05 for test in found])
-    report.say(
-        f"Power at level 5% for b(t) = {strength} (a(t - {LAG})^2 - 1) / sqrt(2) + noise, of"
-    )
-    report.say(f"AR(0.9) series, and of the plain test on the effective number of rows ({rows}).")
-    report.table(("test", "power"), ([name, f"{power:.1%}"] for name, power in powers.items()))
-    target, reached, *_ = powers.values()
-    return bool(reached >= 0.9 * target)
+    return report.judged_table(header, lines()) or quick
 
 
 Family = tuple[Matrix, NDArray[np.bool_]]
@@ -427,7 +323,7 @@ def families(report: MarkdownReport, quick: bool) -> bool:
     report.say("Benjamini-Hochberg (BH) and of Benjamini-Yekutieli (BY).")
     header = ("tables", "number", "BH", "any, BH", "BY", "any, BY")
     report.table(header, lines())
-    return within
+    return within or quick
 
 
 FAR_ROWS = 1000
@@ -459,95 +355,17 @@ def far_tail(report: MarkdownReport, quick: bool) -> bool:
     return report.judged_table(("level", "due", "found"), lines())
 
 
-def power(report: MarkdownReport, quick: bool) -> None:
-    """Share of noisy relationships that are found at level 0.05."""
-    repeats, rows, permutations = (3, 100, 99) if quick else (50, 200, 199)
-    tests = contestants(permutations)
-    relations = list(synthetic.RELATIONSHIPS)[: 1 if quick else None]
-
-    def lines() -> Iterator[list[str]]:
-        for name in relations:
-            found = dict.fromkeys(tests, 0)
-            for seed in tqdm(range(repeats), desc=name, leave=False):
-                a, b = relationship(name, rows, seed)
-                for test, pvalue in tests.items():
-                    found[test] += pvalue(a, b, seed) <= 0.05
-            yield [name, *(f"{count / repeats:.0%}" for count in found.values())]
-
-    report.say(f"Power at level 0.05: {rows} rows, {repeats} repeats, noise {NOISE} on the paper's")
-    report.say(f"relationships; permutation tests with {permutations} permutations.")
-    report.table(("relationship", *tests), lines())
+PARTS: dict[str, Part] = {
+    "rejections": rejections_of_scans,
+    "dependent_rows": dependent_rows,
+    "families": families,
+    "far tail": far_tail,
+}
 
 
-def relationship(name: str, rows: int, seed: int) -> tuple[Matrix, Matrix]:
-    """A noisy relationship of the paper."""
-    a, b = synthetic.sample(name, jax.random.key(seed), noise=NOISE, size=rows)
-    return np.asarray(a, np.float64), np.asarray(b, np.float64)
-
-
-def contestants(permutations: int) -> Mapping[str, Callable[[Matrix, Matrix, int], float]]:
-    """Tests of independence, ``(a, b, seed) -> p-value``."""
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")
-        import dcor
-        from hyppo.independence import Hsic
-    from scipy.stats import chatterjeexi, pearsonr
-
-    def ours(degree: int) -> Callable[[Matrix, Matrix, int], float]:
-        def test(a: Matrix, b: Matrix, seed: int) -> float:
-            table = np.stack([a, b], axis=1).astype(np.float32)
-            key = jax.random.key(seed)
-            test = hgr_jax.Test("permutation", permutations=permutations, key=key)
-            found = hgr_jax.scan(table, h=degree, k=degree, test=test)
-            return float(found.pvalue[0, 1])
-
-        return test
-
-    def distance(a: Matrix, b: Matrix, seed: int) -> float:
-        rng = np.random.RandomState(seed)
-        test = dcor.independence.distance_covariance_test
-        return float(test(a, b, num_resamples=permutations, random_state=rng).pvalue)
-
-    def hsic(a: Matrix, b: Matrix, seed: int) -> float:
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore")
-            return float(Hsic().test(a, b, reps=permutations, auto=False, random_state=seed)[1])
-
-    return {
-        "independence_test": lambda a, b, _: hgr_jax.independence_test(a, b).pvalue,
-        "HGR-KB, degree 2": ours(2),
-        "degree 3": ours(3),
-        "degree 5": ours(5),
-        "dcor": distance,
-        "hyppo, HSIC": hsic,
-        "xi (Chatterjee)": lambda a, b, _: float(chatterjeexi(a, b).pvalue),
-        "Pearson": lambda a, b, _: float(pearsonr(a, b).pvalue),
-    }
-
-
-def main(argv: list[str] | None = None) -> int:
+def main(arguments: Sequence[str] | None = None) -> int:
     """Print the tables; 1 if a rate is outside of its bounds."""
-    parts: dict[str, Callable[[MarkdownReport, bool], object]] = {
-        "rejections": calibration,
-        "independence": independence,
-        "dependent_rows": dependent_rows,
-        "families": families,
-        "far tail": far_tail,
-        "power": power,
-    }
-    parser = bench_parser("calibration", __doc__, quick="a small version, in a minute or two")
-    parser.add_argument("--only", choices=tuple(parts), help="one of the tables")
-    options = parser.parse_args(argv)
-    within = True
-    for name, part in parts.items():
-        if options.only in (None, name):
-            report = MarkdownReport()
-            report.say(describe())
-            report.say()
-            within &= part(report, options.quick) is not False
-            if options.write:
-                report.keep(name)
-    return 0 if within or options.quick else 1
+    return run_bench(__doc__, PARTS, arguments)
 
 
 if __name__ == "__main__":

@@ -10,7 +10,7 @@ from __future__ import annotations
 import functools
 import itertools
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 
 import jax
 import jax.numpy as jnp
@@ -20,8 +20,7 @@ from scipy import stats
 from tqdm import tqdm
 
 from bench import reference
-from bench.machine import describe
-from bench.report import MarkdownReport, bench_parser
+from bench.report import MarkdownReport, run_bench
 from hgr_jax.inference import upper_bound
 
 Matrix = NDArray[np.float64]
@@ -133,45 +132,28 @@ def coverage(report: MarkdownReport, quick: bool) -> bool:
     ]
     # Of so many repetitions, chance makes fewer once in a thousand times.
     least = stats.binom.ppf(0.001, repeats, LEVEL - SHORTFALL) / repeats
-    within = True
 
-    def lines() -> Iterator[list[str]]:
-        nonlocal within
+    def lines() -> Iterator[tuple[list[str], bool | None]]:
         for kind, degree, rows in tqdm(sorted(cells), desc="samples", leave=False):
-            rates = []
-            for rho in shown:
-                rates.append(covered(kind, degree, rows, rho, repeats).mean())
-            holds = min(rates) >= least
-            within &= holds or (kind, degree) in FAILS
-            yield [
-                kind,
-                str(degree),
-                f"{rows:,}",
-                *(f"{rate:.1%}" for rate in rates),
-                "yes" if holds else "OUTSIDE",
-            ]
+            rates = [covered(kind, degree, rows, rho, repeats).mean() for rho in shown]
+            holds = None if (kind, degree) in FAILS else bool(quick or min(rates) >= least)
+            yield [kind, str(degree), f"{rows:,}", *(f"{rate:.1%}" for rate in rates)], holds
 
-    report.say(f"Samples, of {repeats:,}, in which the upper bound of level {LEVEL:.0%} covers")
-    report.say("HGR-KB of the population. Margins of a normal pair of correlation rho, by columns;")
-    report.say("of a tie, one of them changes its sign so often that the first two canonical")
-    report.say("correlations are both rho^2. The last column tells whether the bound covers 94% in")
-    report.say("all of them, up to what chance takes away once in a thousand times.")
-    header = ("margins", "degree", "rows", *(f"rho = {rho}" for rho in shown), "bound holds")
-    report.table(header, lines())
-    return within
+    report.say(
+        f"Samples, of {repeats:,}, in which the upper bound of level {LEVEL:.0%} covers HGR-KB of"
+        " the population. Margins of a normal pair of correlation rho, by columns; of a tie, one of"
+        " them changes its sign so often that the first two canonical correlations are both rho^2."
+        " The last column tells whether the bound covers 94% in all of them, up to what chance"
+        " takes away once in a thousand times; not at degree 1 of lognormal values, where the"
+        " documentation says that it covers less."
+    )
+    header = ("margins", "degree", "rows", *(f"rho = {rho}" for rho in shown))
+    return report.judged_table(header, lines())
 
 
-def main(argv: list[str] | None = None) -> int:
+def main(arguments: Sequence[str] | None = None) -> int:
     """Print the table; 1 if bounds do not hold where the documentation says so."""
-    parser = bench_parser("coverage", __doc__, quick="a small version, in seconds")
-    options = parser.parse_args(argv)
-    report = MarkdownReport()
-    report.say(describe())
-    report.say()
-    within = coverage(report, options.quick)
-    if options.write:
-        report.keep("coverage")
-    return 0 if within or options.quick else 1
+    return run_bench(__doc__, {"coverage": coverage}, arguments)
 
 
 if __name__ == "__main__":

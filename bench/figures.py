@@ -1,8 +1,8 @@
 """Put the figures of ``bench/results`` into the pages that show them.
 
 ``python -m bench.figures`` rewrites what is between ``<!-- NAME -->`` and ``<!-- end NAME -->`` in
-`bench/README.md`, `bench/paper/README.md`, the README, the guides to the measures and to trainings,
-and the gallery's page of laws; ``--check`` writes nothing, and exits with 1 if a page does not show
+`bench/README.md`, `bench/paper/README.md`, the README, the guide to the measures, and the gallery's
+page of laws; ``--check`` writes nothing, and exits with 1 if a page does not show
 what the results say.  A benchmark rewrites `bench/README.md` itself when it is called with
 ``--write``.
 """
@@ -25,7 +25,6 @@ PAGES = (
     ROOT / "bench/paper/README.md",
     ROOT / "README.md",
     ROOT / "docs/guides/which_measure_when.md",
-    ROOT / "docs/guides/training_under_a_constraint.md",
     ROOT / "docs/gallery/laws.md",
 )
 
@@ -97,29 +96,10 @@ def comparison() -> str:
 
 
 MEASURES = (
-    *(
-        "pearson",
-        "kb",
-        "sk",
-        "hgr",
-        "kde",
-        "chi2",
-        "spearman",
-        "rdc",
-        "ace",
-        "distance_correlation",
-    ),
-    *("kernel_cca", "kernel_ica_contrast", "hsic", "neural"),
+    *("pearson", "kb", "sk", "hgr", "kde", "chi2", "spearman", "rdc", "ace"),
+    *("distance_correlation", "kernel_cca", "kernel_ica_contrast", "hsic", "neural"),
 )
 """The measures whose cost the guide shows, in its order."""
-
-RELATIONS = {
-    "x_square": "$b = a^2$",
-    "y_square": "$a = b^2$",
-    "circle": "circle",
-    "square_sin": r"$b = \sin((\pi (a + 1))^2)$",
-}
-"""The relations whose power the guide shows, and how it writes them."""
 
 
 def costs() -> str:
@@ -133,37 +113,6 @@ def costs() -> str:
         times = [cells("measures", f"`{measure}`", f"ours, n = {size}")[0] for size in sizes]
         gradient = cells("measures", f"`{measure}`", "value and gradient")[1]
         lines.append(f"| `{measure}` | {' | '.join(times)} | {gradient} |")
-    return "\n".join(lines)
-
-
-def detections() -> str:
-    """The guide's table of what tests detect."""
-    tests = ["independence_test", "HGR-KB, degree 2", "degree 3", "degree 5", "dcor"]
-    tests += ["hyppo, HSIC", "xi (Chatterjee)", "Pearson"]
-    lines = [f"| relation | {' | '.join(tests)} |", "| --- |" + " ---: |" * len(tests)]
-    for name, written in RELATIONS.items():
-        shares = [cells("power", name, test)[0] for test in tests]
-        lines.append(f"| {written} | {' | '.join(shares)} |")
-    return "\n".join(lines)
-
-
-PENALTIES = (
-    *("HGR-KB", "HGR penalty", "HGR-NN penalty", "HSIC penalty"),
-    "distance correlation penalty",
-)
-"""The penalties that the guide compares, as the results name them."""
-
-
-def penalties() -> str:
-    """The guide's table of penalties on Communities, judged by measures that are not ours too."""
-    titles = ("threshold", "score", "HGR-KB", "dCor", "GDP", "HSIC", "DP")
-    lines = [f"| penalty on | {' | '.join(titles)} |", "| --- |" + " ---: |" * len(titles)]
-    header, rows = next(tables("fairness communities"))
-    for name, *values in rows:
-        if name in PENALTIES:
-            of_title = dict(zip(header[1:], values, strict=True))
-            shares = (re.sub(" ± .*", "", of_title[title]) for title in titles)
-            lines.append(f"| {name.removesuffix(' penalty')} | {' | '.join(shares)} |")
     return "\n".join(lines)
 
 
@@ -189,50 +138,6 @@ def ahead() -> str:
         )
         lines.append(f"| {judge} | {' | '.join(text or 'none' for text in ahead_of_kb)} |")
     return "\n".join(lines)
-
-
-NEUTRAL = ("dCor", "GDP", "HSIC", "DP")
-"""The judges that no method of this package penalises."""
-
-
-def hypervolumes() -> str:
-    """The table of what methods reach of score and independence together, losses first.
-
-    The hypervolume of a method is the area of (what is left, score) that its models dominate, as a
-    share of the rectangle up to what the network without a constraint has of both.
-    """
-    titles = ("data", "judged by", "ahead of HGR-KB", "HGR-KB", "behind")
-    lines = [f"| {' | '.join(titles)} |", "| --- | --- | --- | ---: | --- |"]
-    for data in FAIRNESS:
-        for judge in NEUTRAL:
-            points = points_of(data, judge)
-            corner = points.pop("none, network")[0]
-            chance = 0.5 if data == "adult" else 0.0  # its score is the AUC
-            volumes = {
-                name.removesuffix(" penalty"): hypervolume(
-                    [(left, score - chance) for left, score in each],
-                    (corner[0], corner[1] - chance),
-                )
-                for name, each in points.items()
-            }
-            ours = volumes.pop("HGR-KB")
-            ranked = sorted(volumes.items(), key=lambda item: -item[1])
-            above = [f"{name} {volume:.2f}" for name, volume in ranked if volume > ours + 0.005]
-            ahead_of_it = ", ".join(above)
-            behind = ", ".join(f"{name} {volume:.2f}" for name, volume in ranked[len(above) :])
-            cells_of_row = data, judge, ahead_of_it or "none", f"{ours:.2f}", behind or "none"
-            lines.append(f"| {' | '.join(cells_of_row)} |")
-    return "\n".join(lines)
-
-
-def hypervolume(points: Sequence[tuple[float, float]], corner: tuple[float, float]) -> float:
-    """Share of the rectangle from 0 to ``corner`` that points (left, score) dominate."""
-    area, best, place = 0.0, 0.0, 0.0
-    for left, score in sorted(points):
-        area += best * (min(left, corner[0]) - min(place, corner[0]))
-        best, place = max(best, score), left
-    area += best * (corner[0] - min(place, corner[0]))
-    return area / (corner[0] * corner[1])
 
 
 def points_of(data: str, judge: str) -> dict[str, list[tuple[float, float]]]:
@@ -276,10 +181,7 @@ SECTIONS = {
     "ahead": ahead,
     "comparison": comparison,
     "costs": costs,
-    "detections": detections,
-    "hypervolumes": hypervolumes,
     "laws": means_of_laws,
-    "penalties": penalties,
 }
 """Sections that are made of cells; any other shows a whole result."""
 

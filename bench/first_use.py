@@ -1,9 +1,8 @@
 """What a first user waits for: whole processes, cold, on tables of mixed types.
 
 ``python -m bench.first_use [--quick] [--write]`` runs ``hgr-jax scan FILE`` (p-values, all files
-and the report) on tables like PhiK's insurance data, seaborn's taxis and titanic and ProPublica's
-COMPAS, and one of 1,500 x 30, mostly of numbers; and beside it PhiK's matrix and
-ydata-profiling's report, where these are installed.  Each run is a process of its own; the table
+and the report) on a table like ProPublica's COMPAS, and one of 1,500 x 30, mostly of numbers; and
+beside it PhiK's matrix, where it is installed.  Each run is a process of its own; the table
 has wall time, CPU time and the most memory.  A first table has what an import and ``--help`` cost,
 beside the import of JAX.  It exits with 1 if one of ours exceeds its bound.
 """
@@ -17,16 +16,16 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 
 import numpy as np
+import pandas as pd
+from numpy.random import Generator
 
-from bench import tables
-from bench.machine import describe
-from bench.report import MarkdownReport, bench_parser
+from bench.report import MarkdownReport, run_bench
 
-BOUNDS = {"insurance": 6.0, "taxis": 10.0, "titanic": 10.0, "compas": 20.0, "numbers": 4.0}
+BOUNDS = {"compas": 20.0, "numbers": 4.0}
 """Seconds that a scan of each may take."""
 
 MOST_MEMORY = {"compas": 1.5e9}
@@ -37,17 +36,8 @@ table = pandas.read_csv(sys.argv[1])
 table.phik_matrix(verbose=False)
 """
 
-PROFILE = """
-import sys, pandas
-from ydata_profiling import ProfileReport
-ProfileReport(pandas.read_csv(sys.argv[1]), progress_bar=False).to_file(sys.argv[2])
-"""
-
 PATIENCE = 60
 """Seconds that another program may take."""
-
-CONTESTANTS = {"PhiK's matrix": ("phik", PHIK), "ydata-profiling": ("ydata_profiling", PROFILE)}
-
 
 STARTS = {
     "import jax": ("-c", "import jax"),
@@ -71,23 +61,73 @@ class Cost:
     memory: float
 
 
+def _missing(rng: Generator, frame: pd.DataFrame, shares: dict[str, float]) -> pd.DataFrame:
+    for name, share in shares.items():
+        frame[name] = frame[name].astype(object).where(rng.random(len(frame)) >= share)
+    return frame
+
+
+def compas() -> pd.DataFrame:
+    """7,214 defendants like ProPublica's ``compas-scores-two-years``: 53 columns, many alike."""
+    rng, n = np.random.default_rng(2), 7214
+    columns: dict[str, object] = {}
+    decile = rng.integers(1, 11, n)
+    for i in range(18):
+        columns[f"count {i}"] = rng.poisson(0.3 + decile / 5 * (i % 3), n)
+    for i in range(10):
+        day = pd.Timestamp("2013-01-01") + pd.to_timedelta(rng.integers(0, 700, n), unit="D")
+        columns[f"date {i}"] = day.strftime("%Y-%m-%d").to_numpy()
+    for i in range(6):
+        columns[f"decile {i}"] = np.clip(decile + rng.integers(-i, i + 1, n), 1, 10)
+        text = np.array(["Low", "Medium", "High"])[np.digitize(decile, [5, 8])]
+        columns[f"score text {i}"] = np.where(rng.random(n) < 0.05 * i, "Low", text)
+    for i in range(5):
+        columns[f"charge {i}"] = [f"charge {c}" for c in np.minimum(rng.geometric(0.05, n), 300)]
+    columns["race"] = rng.choice(["A", "B", "C", "D"], n, p=[0.51, 0.34, 0.09, 0.06])
+    columns["sex"] = rng.choice(["Male", "Female"], n, p=[0.8, 0.2])
+    columns["age"] = age = rng.gamma(8, 4.3, n).round()
+    columns["age group"] = np.array(["young", "middle", "old"])[np.digitize(age, [25, 45])]
+    columns["id"] = np.arange(n)
+    columns["name"] = [f"person {i}" for i in range(n)]
+    columns["type"] = "F"
+    columns["recid"] = (rng.random(n) < decile / 15).astype(int)
+    frame = pd.DataFrame(columns)
+    return _missing(
+        rng, frame, {name: 0.3 for name in frame if name.startswith(("date", "charge"))}
+    )
+
+
+def numbers() -> pd.DataFrame:
+    """1,500 rows of 27 columns of numbers that depend on five others, and of 3 of few values."""
+    rng, n = np.random.default_rng(3), 1500
+    x = np.tanh(rng.normal(size=(n, 5)) @ rng.normal(size=(5, 27))) ** 2
+    x += rng.normal(0, 0.5, x.shape)
+    frame = pd.DataFrame(x.round(4), columns=[f"x{i}" for i in range(27)])
+    frame["city"] = rng.choice(list("abcdef"), n)
+    frame["level"] = np.where(x[:, 0] > 0.5, "high", "low")
+    frame["count"] = rng.poisson(3, n)
+    return frame
+
+
+TABLES: dict[str, Callable[[], pd.DataFrame]] = {"compas": compas, "numbers": numbers}
+
+
 def cost_of(command: Sequence[str], folder: Path) -> Cost:
     """Run a process to its end, in a folder; infinite if it ran out of time."""
-    with (folder / "log").open("w") as log:
+    with (folder / "log").open("w") as printed:
         start = time.perf_counter()
-        process = subprocess.Popen(command, cwd=folder, stdout=log, stderr=log, env=ENVIRONMENT)
+        process = subprocess.Popen(
+            command, cwd=folder, stdout=printed, stderr=printed, env=ENVIRONMENT
+        )
         _, status, used = os.wait4(process.pid, 0)
         wall = time.perf_counter() - start
         process.returncode = os.waitstatus_to_exitcode(status)
     if process.returncode == TIMED_OUT:
         return Cost(np.inf, np.inf, np.inf)
     if process.returncode:
-        raise RuntimeError(f"{command} ended with {process.returncode}: {_tail(folder / 'log')}")
+        log = (folder / "log").read_text(errors="replace")[-2000:]
+        raise RuntimeError(f"{command} ended with {process.returncode}: {log}")
     return Cost(wall, used.ru_utime + used.ru_stime, 1024.0 * used.ru_maxrss)
-
-
-def _tail(log: Path) -> str:
-    return log.read_text(errors="replace")[-2000:]
 
 
 def rows_of_starts(rounds: int) -> Iterator[list[str]]:
@@ -106,12 +146,12 @@ def rows_of(name: str, rounds: int, *, others: bool) -> Iterator[tuple[str, Cost
     """Measure a table by all contestants, in turn; medians of the rounds."""
     with tempfile.TemporaryDirectory() as place:
         folder = Path(place)
-        path = str(tables.write(name, folder))
+        path = str(folder / f"{name}.csv")
+        TABLES[name]().to_csv(path, index=False)
         commands = {"hgr-jax scan": [sys.executable, "-m", "hgr_jax.cli", "scan", path, "--force"]}
-        for contestant, (module, program) in CONTESTANTS.items():
-            if others and importlib.util.find_spec(module):
-                patient = ["timeout", str(PATIENCE)]
-                commands[contestant] = [*patient, sys.executable, "-c", program, path, "page.html"]
+        if others and importlib.util.find_spec("phik"):
+            patient = ["timeout", str(PATIENCE)]
+            commands["PhiK's matrix"] = [*patient, sys.executable, "-c", PHIK, path]
         found: dict[str, list[Cost]] = {contestant: [] for contestant in commands}
         for _ in range(rounds):
             for contestant, command in commands.items():
@@ -121,19 +161,13 @@ def rows_of(name: str, rounds: int, *, others: bool) -> Iterator[tuple[str, Cost
         yield contestant, Cost(*values)
 
 
-def main(argv: list[str] | None = None) -> int:
-    """Print a row for every table and contestant; 1 if a bound of ours is exceeded."""
-    parser = bench_parser("first_use", __doc__, quick="one table, once, ours only")
-    options = parser.parse_args(argv)
-    report = MarkdownReport()
-    report.say(describe())
-    starts = rows_of_starts(1 if options.quick else 11)
-    report.table(("start of a process", "time", "CPU"), starts)
+def first_use(report: MarkdownReport, quick: bool) -> bool:
+    """A row for every table and contestant; whether ours keep their bounds."""
+    report.table(("start of a process", "time", "CPU"), rows_of_starts(1 if quick else 11))
 
     def rows() -> Iterator[tuple[list[str], bool | None]]:
-        for name in ("titanic",) if options.quick else BOUNDS:
-            rounds = 1 if options.quick else 3
-            for contestant, cost in rows_of(name, rounds, others=not options.quick):
+        for name in ("numbers",) if quick else BOUNDS:
+            for contestant, cost in rows_of(name, 1 if quick else 3, others=not quick):
                 bound, holds = "", None
                 if contestant == "hgr-jax scan":
                     bound = f"{BOUNDS[name]:g} s"
@@ -144,10 +178,12 @@ def main(argv: list[str] | None = None) -> int:
                     figures = [f"> {PATIENCE} s", "", ""]
                 yield [name, contestant, *figures, bound], holds
 
-    holds = report.judged_table(("table", "program", "time", "CPU", "memory", "bound"), rows())
-    if options.write:
-        report.keep("first_use")
-    return 0 if holds else 1
+    return report.judged_table(("table", "program", "time", "CPU", "memory", "bound"), rows())
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Print a row for every table and contestant; 1 if a bound of ours is exceeded."""
+    return run_bench(__doc__, {"first_use": first_use}, arguments)
 
 
 if __name__ == "__main__":

@@ -1,14 +1,14 @@
-"""What matters on a GPU.  ``python -m bench.gpu [--device gpu] [--quick] [--write]``.
+"""What matters on a GPU.  ``python -m bench.gpu [--device gpu] [--quick]``.
 
 Batches of `kb` and of its gradients, a scan of very many columns in float32 with products of full
-precision, and steps of training.  ``--device cpu`` runs the same on the host, to compare with.  The
-result file is named by the backend, as ``bench/results/gpu.json``.
+precision, and steps of training.  ``--device cpu`` runs the same on the host, to compare with.
 """
 
 from __future__ import annotations
 
+import sys
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from functools import partial
 
 import jax
@@ -16,10 +16,9 @@ import numpy as np
 from flax import nnx
 
 import hgr_jax
-from bench.machine import describe
-from bench.report import MarkdownReport, bench_parser
+from bench.report import MarkdownReport, run_bench
+from bench.scale import KEPT, wide_table
 from bench.timing import race, seconds
-from bench.wide import KEPT, wide_table
 from hgr_jax.fairness import MLP, FairTrainer, Penalty
 
 BATCHES = ((1_000, 1_000), (10_000, 1_000), (1_000, 100_000))
@@ -68,26 +67,21 @@ def trainings(rows: int, steps: int) -> Iterator[list[str]]:
         yield [name, f"{rows:,}", seconds((time.perf_counter() - start) / steps)]
 
 
-def main(arguments: list[str] | None = None) -> int:
-    """Measure, print, and with ``--write`` keep a result file."""
-    parser = bench_parser("gpu", __doc__, quick="small sizes, to see it work")
-    options = parser.parse_args(arguments)
-    quick = options.quick
-    report = MarkdownReport()
-    report.say(describe())
-    report.say("")
+def gpu(report: MarkdownReport, quick: bool) -> None:
+    """All three."""
     report.say(f"Device: {jax.devices()[0].device_kind}")
-    rounds = 2 if quick else 7
     sizes = ((8, 200),) if quick else BATCHES
-    report.table(("pairs", "rows", "kb, a pair", "with gradients"), batches(sizes, rounds))
-    found = scans((60,) if quick else COLUMNS)
-    report.table(("columns", "time", "a pair", "pairs kept"), found)
+    found = batches(sizes, rounds=2 if quick else 7)
+    report.table(("pairs", "rows", "kb, a pair", "with gradients"), found)
+    report.table(("columns", "time", "a pair", "pairs kept"), scans((60,) if quick else COLUMNS))
     trained = trainings(200, 5) if quick else trainings(TRAINED_ROWS, STEPS)
     report.table(("penalty", "rows", "a step"), trained)
-    if options.write:
-        report.save(jax.default_backend())
-    return 0
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Measure, and print."""
+    return run_bench(__doc__, {"gpu": gpu}, arguments)
 
 
 if __name__ == "__main__":
-    raise SystemExit(main())
+    sys.exit(main())

@@ -1,26 +1,25 @@
 """Do models that are returned with a guarantee keep it on new rows?
 
-python -m bench.guarantee [--only attack|trainings] [--quick] [--write]
+python -m bench.guarantee [--quick] [--write]
 """
 
 from __future__ import annotations
 
 import itertools
 import sys
-from collections.abc import Iterator
-from typing import Any, NamedTuple
+from collections.abc import Iterator, Sequence
+from typing import Any
 
 import numpy as np
+import pandas as pd
 from numpy.typing import NDArray
+from sklearn.metrics import r2_score
 from tqdm import tqdm
 
 import hgr_jax
 from bench.attack import attack
-from bench.machine import describe
-from bench.paper import enforcement
-from bench.report import MarkdownReport, bench_parser
-from hgr_jax.fairness import FairMLPClassifier, FairMLPRegressor, NoSolutionFound
-from hgr_jax.fairness.certificate import Certificate
+from bench.report import MarkdownReport, run_bench
+from hgr_jax.fairness import FairMLPRegressor, NoSolutionFound
 from hgr_jax.inference.intervals import corrected_on_host
 
 Matrix = NDArray[np.float64]
@@ -40,32 +39,15 @@ POPULATION = 50_000
 
 SIZES = (1000, 4000)
 
-SIZE = (32, 32)
-"""Layers of the networks on real tables."""
-
 MODELS: dict[str, dict[str, Any]] = {
     "linear": {"hidden_layer_sizes": (), "learning_rate": 1e-2},
-    "network": {"hidden_layer_sizes": SIZE},
+    "network": {"hidden_layer_sizes": (32, 32)},
 }
 
 ATTRIBUTES = ("normal", "uniform", "levels")
 
-SEEDS = 3
-"""Trainings of each fold of a real table."""
-
 PARAMETERS = 5 + 5 - 1
 """Of the upward bias of HGR-KB(5, 5)."""
-
-LEAST_KEPT = 14 / 15
-"""Of the models of real tables, on the rows of a fold that no training has seen."""
-
-
-class Run(NamedTuple):
-    """One training: what is in the population, and whether there was a model far below."""
-
-    population: float | None
-    score: float
-    easy: bool
 
 
 def draw(rng: np.random.Generator, kind: str, rows: int) -> tuple[Matrix, Matrix, Matrix]:
@@ -85,8 +67,8 @@ def draw(rng: np.random.Generator, kind: str, rows: int) -> tuple[Matrix, Matrix
     return x, y, z
 
 
-def run(seed: int, kind: str, rows: int, model: str, threshold: float) -> Run:
-    """One training on fresh data, and what the population says of its model."""
+def run(seed: int, kind: str, rows: int, model: str, threshold: float) -> dict[str, float]:
+    """One training on fresh data: what the population says of its model, and whether it is easy."""
     rng = np.random.default_rng([seed, rows, ATTRIBUTES.index(kind)])
     x, y, z = draw(rng, kind, rows)
     fresh_x, fresh_y, fresh_z = draw(rng, kind, POPULATION)
@@ -96,44 +78,48 @@ def run(seed: int, kind: str, rows: int, model: str, threshold: float) -> Run:
     try:
         estimator.fit(x, y, protected=z)
     except NoSolutionFound as error:
-        return Run(None, np.nan, _is_easy(error.certificate))
+        first = error.certificate
+        value = corrected_on_host(first.value, first.rows, PARAMETERS)
+        return {"kb": np.nan, "score": np.nan, "easy": bool(value <= EASY * first.threshold)}
     prediction = estimator.predict(fresh_x)
     # Of an attribute beyond all that were seen, no guarantee speaks.
     seen = (fresh_z >= z.min()) & (fresh_z <= z.max())
     pair = (values[seen].astype(np.float32) for values in (fresh_z, prediction))
-    value = float(hgr_jax.kb(*pair))
-    score = 1 - np.mean((prediction - fresh_y) ** 2) / np.var(fresh_y)
-    return Run(value, float(score), True)
+    return {"kb": float(hgr_jax.kb(*pair)), "score": r2_score(fresh_y, prediction), "easy": True}
 
 
-def _is_easy(certificate: Certificate) -> bool:
-    """Whether the first candidate's value, without its bias, is far below the threshold."""
-    value = corrected_on_host(certificate.value, certificate.rows, PARAMETERS)
-    return bool(value <= EASY * certificate.threshold)
+def cells(title: str, runs: pd.DataFrame) -> tuple[list[str], bool]:
+    """A line of the table, and whether no more models fail than may."""
+    models = runs.dropna()
+    failed = float((models["kb"] > models["threshold"]).mean()) if len(models) else 0.0
+    margin = 2 * np.sqrt(MOST_FAILURES * (1 - MOST_FAILURES) / max(len(models), 1))
+    means = (f"{models[name].mean():.3f}" if len(models) else "" for name in ("kb", "score"))
+    shares = (len(models) / count for count in (len(runs), max(runs["easy"].sum(), 1)))
+    shown = [title, str(len(runs)), *(f"{share:.0%}" for share in shares), f"{failed:.1%}", *means]
+    return shown, failed <= MOST_FAILURES + margin
 
 
 def guarantees(report: MarkdownReport, quick: bool) -> bool:
     """Failures of guarantees, and how often there is one."""
-    cells = [*itertools.product(SIZES[:1] if quick else SIZES, MODELS, (0.2, 0.3, 0.4, 0.5))]
+    every = [*itertools.product(SIZES, MODELS, (0.2, 0.3, 0.4, 0.5))]
     seeds = 2 if quick else 25
-    cells = cells[5:6] if quick else cells
-    everything: list[tuple[Run, float]] = []
+    kinds = [*itertools.product(range(seeds), ATTRIBUTES)][: 2 if quick else None]
 
-    def lines() -> Iterator[tuple[list[str], bool | None]]:
-        for rows, model, threshold in cells:
-            kinds = [*itertools.product(range(seeds), ATTRIBUTES)][: 2 if quick else None]
+    def lines() -> Iterator[tuple[list[str], bool]]:
+        found = []
+        for rows, model, threshold in every[5:6] if quick else every:
             title = f"{rows:,}, {model}, {threshold:g}"
-            found = [
+            runs = [
                 run(seed, kind, rows, model, threshold)
-                for seed, kind in tqdm(kinds, desc=title, leave=False)
+                for seed, kind in tqdm(kinds, title, leave=False)
             ]
-            everything.extend((each, threshold) for each in found)
-            yield _line(title, [(each, threshold) for each in found])
-        total, holds = _line("all", everything)
-        returned = sum(each.population is not None for each, _ in everything)
-        easy = sum(each.easy for each, _ in everything)
-        # Four runs, as in a quick one, are no share.
-        yield total, holds and (quick or returned >= LEAST_RETURNED * easy)
+            found.append(pd.DataFrame(runs).assign(threshold=threshold))
+            yield cells(title, found[-1])
+        together = pd.concat(found)
+        total, holds = cells("all", together)
+        # A few runs, as in a quick one, are no share.
+        enough = len(together.dropna()) >= LEAST_RETURNED * together["easy"].sum()
+        yield total, holds and bool(quick or enough)
 
     report.say(
         f"Models with a guarantee of {LEVEL:.0%}, of {len(ATTRIBUTES)} kinds of attribute by"
@@ -145,125 +131,13 @@ def guarantees(report: MarkdownReport, quick: bool) -> bool:
         " model. (The fewer rows and the lower the threshold, the fewer have: 400 rows held"
         " back cannot tell 0.1 from 0.2.)"
     )
-    return report.judged_table(
-        (
-            "rows, model, threshold",
-            "runs",
-            "returned",
-            "of easy ones",
-            "fail",
-            "HGR-KB, mean",
-            "R2, mean",
-        ),
-        lines(),
-    )
+    header = ("rows, model, threshold", "runs", "returned", "of easy ones", "fail")
+    return report.judged_table((*header, "HGR-KB, mean", "R2, mean"), lines())
 
 
-def _line(title: str, found: list[tuple[Run, float]]) -> tuple[list[str], bool | None]:
-    returned = [(run.population, limit) for run, limit in found if run.population is not None]
-    values, limits = np.array(returned).reshape(-1, 2).T
-    easy = sum(run.easy for run, _ in found)
-    failed = float(np.mean(values > limits)) if len(values) else 0.0
-    margin = 2 * np.sqrt(MOST_FAILURES * (1 - MOST_FAILURES) / max(len(values), 1))
-    cells = [
-        title,
-        str(len(found)),
-        f"{len(values) / len(found):.0%}",
-        f"{len(values) / max(easy, 1):.0%}",
-        f"{failed:.1%}",
-        f"{values.mean():.3f}" if len(values) else "",
-        f"{np.nanmean([run.score for run, _ in found]):.3f}" if len(values) else "",
-    ]
-    return cells, failed <= MOST_FAILURES + margin
-
-
-def on_tables(report: MarkdownReport, quick: bool) -> bool:
-    """The paper's tables and folds: the constraint on rows that no training has seen."""
-    settings = enforcement.settings(quick=quick)
-    shown = ("communities",) if quick else tuple(settings)
-    runs = [*itertools.product(range(1 if quick else SEEDS), range(enforcement.FOLDS))]
-    runs = runs[: 1 if quick else None]
-    kept: list[bool] = []
-
-    def lines() -> Iterator[tuple[list[str], bool | None]]:
-        for name in shown:
-            setting = settings[name]
-            found = [
-                fold_of_table(setting, fold, seed)
-                for seed, fold in tqdm(runs, desc=name, leave=False)
-            ]
-            values = [each for each in found if each is not None]
-            kept.extend(value <= setting.threshold for value, *_ in values)
-            means = [f"{mean:.3f}" for mean in np.mean(values, axis=0)] if values else [""] * 4
-            cells = [
-                f"{name}, {setting.threshold:g}",
-                f"{len(values)} of {len(found)}",
-                f"{sum(value <= setting.threshold for value, *_ in values)} of {len(values)}",
-                *means,
-            ]
-            yield cells, None
-        total = ["all", f"{len(kept)} of {len(shown) * len(runs)}", f"{sum(kept)} of {len(kept)}"]
-        yield [*total, "", "", "", ""], sum(kept) >= LEAST_KEPT * len(kept)
-
-    report.say(
-        f"The paper's tables, thresholds and folds, networks of layers {SIZE}, {SEEDS} seeds of"
-        " each: HGR-KB(5, 5) of the rows of a fold that no training has seen, also corrected of its"
-        " bias, by which it is kept; means, and the score there, R2 or AUC, beside that of a"
-        " training without constraint. One model of 15 may exceed its threshold there, though the"
-        " rows of a fold have noise of their own, and a fold of a few hundred rows more than those"
-        " held back."
-    )
-    return report.judged_table(
-        ("table, threshold", "returned", "kept", "corrected", "HGR-KB", "score", "unconstrained"),
-        lines(),
-    )
-
-
-def fold_of_table(setting: enforcement.Setting, index: int, seed: int) -> tuple[float, ...] | None:
-    """Corrected HGR-KB and HGR-KB on validation rows, score, and that without a constraint."""
-    train, validation = setting.fold(index)
-    classes = setting.data.task == "classification"
-    kind = FairMLPClassifier if classes else FairMLPRegressor
-    options: dict[str, Any] = {
-        "hidden_layer_sizes": SIZE,
-        "batch_size": setting.batch,
-        "random_state": index + 100 * seed,
-    }
-
-    def figures(model: Any) -> tuple[float, float]:
-        predict = (lambda x: model.predict_proba(x)[:, 1]) if classes else model.predict
-        return setting.scores(predict(validation.x), validation)
-
-    try:
-        model = kind(threshold=setting.threshold, guarantee=LEVEL, **options)
-        model.fit(train.x, train.y, protected=train.z)
-    except NoSolutionFound:
-        return None
-    free = kind(penalty=None, **options).fit(train.x, train.y, protected=train.z)
-    (score, value), (best, _) = figures(model), figures(free)
-    return float(corrected_on_host(value, len(validation.x), PARAMETERS)), value, score, best
-
-
-def main(argv: list[str] | None = None) -> int:
+def main(arguments: Sequence[str] | None = None) -> int:
     """Run the bench; exits with 1 if guarantees fail more often than they say."""
-    parser = bench_parser("guarantee", __doc__, quick="few data sets, one threshold")
-    parser.add_argument("--only", choices=("attack", "trainings"), help="one of the two parts")
-    options = parser.parse_args(argv)
-    holds = True
-    for part, section, measures in (
-        ("attack", "guarantee attack", (attack,)),
-        ("trainings", "guarantee", (guarantees, on_tables)),
-    ):
-        if options.only not in (None, part):
-            continue
-        report = MarkdownReport()
-        report.say(describe())
-        report.say()
-        for measure in measures:
-            holds &= measure(report, options.quick)
-        if options.write:
-            report.keep(section)
-    return 0 if holds else 1
+    return run_bench(__doc__, {"guarantee": guarantees, "guarantee attack": attack}, arguments)
 
 
 if __name__ == "__main__":

@@ -1,8 +1,7 @@
 """Every measure beside its library counterpart.  ``python -m bench.measures [--quick] [--write]``.
 
 Ours are compiled, in float32, with inputs on the device; the others are called as their users
-call them, in float64.  All contestants of a row run in turn, in one process.  The classical ones
-are also called outside `jax.jit`, all in float64, where they are to take at most 1.2 times as long.
+call them, in float64.  All contestants of a row run in turn, in one process.
 """
 
 from __future__ import annotations
@@ -10,7 +9,7 @@ from __future__ import annotations
 import sys
 import time
 import warnings
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from functools import partial
 from typing import Any
 
@@ -22,20 +21,17 @@ import scipy.stats
 import hgr_jax
 from bench import peers
 from bench.data import relation
-from bench.machine import describe
-from bench.report import MarkdownReport, bench_parser
+from bench.report import MarkdownReport, run_bench
 from bench.timing import race, seconds
 from hgr_jax.datasets.synthetic import RELATIONSHIPS
 
 SIZES = (1_000, 10_000, 100_000)
 
-CALLED_SIZES = (100, 1_000, 10_000, 100_000, 1_000_000)
-
 PAIRWISE = 20_000
-"""Beyond so many rows a peer that holds n x n matrices is not run (they would need 3 GiB each)."""
+"""Beyond so many rows a peer that holds n x n matrices is not run (they would need 3 GiB each).
 
-OUR_PAIRWISE = 20_000
-"""Beyond so many rows our O(n^2) measures, which need no such memory, are called only once."""
+Our O(n^2) measures, which need no such memory, are called only once.
+"""
 
 
 def ours() -> dict[str, tuple[Callable[..., jax.Array], int | None]]:
@@ -56,7 +52,7 @@ def ours() -> dict[str, tuple[Callable[..., jax.Array], int | None]]:
         "neural": (partial(hgr_jax.neural, key=key), 10_000),
         "oracle": (partial(hgr_jax.oracle, f=sine.f, g=sine.g), None),
         "distance_correlation": (hgr_jax.distance_correlation, None),
-        "hsic": (hgr_jax.hsic, OUR_PAIRWISE),
+        "hsic": (hgr_jax.hsic, PAIRWISE),
         "kernel_cca": (hgr_jax.kernel_cca, None),
         "kernel_ica_contrast": (hgr_jax.kernel_ica_contrast, None),
     }
@@ -68,8 +64,7 @@ def counterparts() -> dict[str, tuple[str, Callable[[Any, Any], float], int | No
     import maxcorr
     import torch
 
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")
+    with warnings.catch_warnings(action="ignore"):
         from hyppo.independence import Hsic
 
     def density(a: Any, b: Any, *, chi_square: bool) -> float:
@@ -77,8 +72,7 @@ def counterparts() -> dict[str, tuple[str, Callable[[Any, Any], float], int | No
         return float(peer.compute(torch.tensor(a), torch.tensor(b)))
 
     def hsic(a: Any, b: Any) -> float:
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore")
+        with warnings.catch_warnings(action="ignore"):
             # Of the biased form it returns the root.
             return float(Hsic(bias=True).statistic(a[:, None], b[:, None])) ** 2
 
@@ -158,33 +152,6 @@ def _race(
     return cells
 
 
-def as_called(report: MarkdownReport, sizes: tuple[int, ...], rounds: int) -> None:
-    """Measures of numbers, outside `jax.jit`, beside the libraries whose own field they are."""
-    report.say("### Time of one call on arrays of NumPy, all in float64")
-    report.say()
-    report.say("In brackets, how many times as long as the library ours takes.")
-    libraries = {
-        "pearson": ("NumPy", lambda a, b: float(np.corrcoef(a, b)[0, 1])),
-        **{name: counterparts()[name][:2] for name in ("spearman", "distance_correlation")},
-    }
-    rows = []
-    for name, (library, other) in libraries.items():
-        cells = [f"`{name}`", library]
-        for n in sizes:
-            a, b = relation("sin", n)
-            mine = partial(getattr(hgr_jax, name), a, b)
-            with jax.enable_x64(True):
-                timings = race({"ours": mine, "theirs": partial(other, a, b)}, rounds=rounds)
-            ours, theirs = (timings[who].median for who in ("ours", "theirs"))
-            cells += [f"{seconds(ours)} ({ours / theirs:.2f})", seconds(theirs)]
-        rows.append(cells)
-        print(" ".join(cells), file=sys.stderr, flush=True)
-    header = ["", "library"]
-    for n in sizes:
-        header += [f"ours, n = {n:,}", "library"]
-    report.table(header, rows)
-
-
 def values(report: MarkdownReport, n: int) -> None:
     """Both values on the same data, in float64."""
     report.say(f"### Values on the same data, n = {n:,}, float64")
@@ -206,19 +173,16 @@ def values(report: MarkdownReport, n: int) -> None:
     )
 
 
-def main(arguments: list[str] | None = None) -> None:
-    """Measure, print, and with ``--write`` keep the tables in ``bench/README.md``."""
-    parser = bench_parser("measures", __doc__, quick="a small version, to see it work")
-    options = parser.parse_args(arguments)
-    report = MarkdownReport()
-    report.say(describe())
-    report.say()
-    times(report, (200,) if options.quick else SIZES, rounds=1 if options.quick else 3)
-    as_called(report, (200,) if options.quick else CALLED_SIZES, 1 if options.quick else 7)
-    values(report, 200 if options.quick else 1_000)
-    if options.write:
-        report.keep("measures")
+def measures(report: MarkdownReport, quick: bool) -> None:
+    """Times and values of every measure."""
+    times(report, (200,) if quick else SIZES, rounds=1 if quick else 3)
+    values(report, 200 if quick else 1_000)
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Measure, and print the tables."""
+    return run_bench(__doc__, {"measures": measures}, arguments)
 
 
 if __name__ == "__main__":
-    main()
+    sys.exit(main())

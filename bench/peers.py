@@ -5,8 +5,6 @@ from __future__ import annotations
 import warnings
 from typing import Any
 
-import jax
-import jax.numpy as jnp
 import maxcorr
 import numpy as np
 from numpy.typing import NDArray
@@ -35,25 +33,30 @@ def maxcorr_neural(a: Vector, b: Vector, steps: int = 1000) -> float:
 
 
 def _maxcorr(algorithm: str, a: Any, b: Any, **options: Any) -> float:
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")
+    with warnings.catch_warnings(action="ignore"):
         return float(maxcorr.indicator("hgr", algorithm, **options).compute(a, b))
 
 
+def numpy_scan(x: Vector, degree: int = 5) -> Vector:
+    """Every pair in plain NumPy: powers and QR of each column, one product, a batch of SVDs."""
+    rows, columns = x.shape
+    x = (x - x.mean(axis=0)) / x.std(axis=0)
+    bases = np.empty((rows, columns, degree), x.dtype)
+    bases[:, :, 0] = x
+    for j in range(1, degree):
+        np.multiply(bases[:, :, j - 1], x, out=bases[:, :, j])
+    bases -= bases.mean(axis=0)
+    for column in range(columns):
+        bases[:, column] = np.linalg.qr(bases[:, column])[0]
+    flat = bases.reshape(rows, -1)
+    gram = (flat.T @ flat).reshape(columns, degree, columns, degree)
+    first, second = np.triu_indices(columns, 1)
+    return np.linalg.svd(gram[first, :, second], compute_uv=False)[:, 0]
+
+
 def numpy_closed_form(a: Vector, b: Vector, degree: int = 5) -> float:
-    """The top canonical correlation in plain NumPy: powers, QR, SVD."""
-
-    def orthonormal(x: Vector) -> Vector:
-        x = (x - x.mean()) / x.std()
-        powers = np.empty((len(x), degree), x.dtype)
-        powers[:, 0] = x
-        for j in range(1, degree):
-            np.multiply(powers[:, j - 1], x, out=powers[:, j])
-        powers -= powers.mean(axis=0)
-        return np.linalg.qr(powers)[0]
-
-    cross = orthonormal(a).T @ orthonormal(b)
-    return float(np.linalg.svd(cross, compute_uv=False)[0])
+    """The top canonical correlation of one pair, likewise."""
+    return float(numpy_scan(np.stack([a, b], axis=1), degree)[0])
 
 
 def least_squares(a: Vector, b: Vector, degree: int = 5) -> float:
@@ -92,8 +95,7 @@ def trust_region(a: Vector, b: Vector, h: int = 5, k: int = 5) -> float:
     )
     start = np.zeros(h + k)
     start[[0, h]] = 1
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")
+    with warnings.catch_warnings(action="ignore"):
         x = minimize(
             objective,
             start,
@@ -110,16 +112,3 @@ def _centred_powers(x: Vector, degree: int) -> Vector:
     x = (x - x.mean()) / x.std()
     powers = np.stack([x**j for j in range(1, degree + 1)], axis=1)
     return powers - powers.mean(axis=0)
-
-
-@jax.jit
-def pearson(a: jax.Array, b: jax.Array) -> jax.Array:
-    """Pearson's correlation as one writes it in JAX."""
-    a, b = a - jnp.mean(a), b - jnp.mean(b)
-    return jnp.mean(a * b) / jnp.sqrt(jnp.mean(a * a) * jnp.mean(b * b))
-
-
-@jax.jit
-def corrcoef(a: jax.Array, b: jax.Array) -> jax.Array:
-    """Pearson's correlation by `jax.numpy.corrcoef`."""
-    return jnp.corrcoef(a, b)[0, 1]

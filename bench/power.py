@@ -20,7 +20,7 @@ import math
 import sys
 import time
 import warnings
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -30,8 +30,7 @@ from scipy import special, stats
 from tqdm import tqdm
 
 import hgr_jax
-from bench.machine import describe
-from bench.report import MarkdownReport, bench_parser
+from bench.report import MarkdownReport, Part, run_bench
 
 Column = NDArray[np.float64]
 Relation = Callable[[int, Generator], tuple[Column, Column]]
@@ -59,8 +58,7 @@ class Contestant:
 
 def hyppo_relations() -> dict[str, Relation]:
     """The twenty simulations of hyppo; the variables of the last are independent."""
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")
+    with warnings.catch_warnings(action="ignore"):
         from hyppo.tools import SIMULATIONS
 
     def relation(name: str) -> Relation:
@@ -251,8 +249,7 @@ def binary_expansion(a: Column, b: Column, depth: int = 3) -> float:
 @functools.cache
 def contestants() -> dict[str, Contestant]:
     """The tests, ours first."""
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")
+    with warnings.catch_warnings(action="ignore"):
         import dcor
         from hyppo.independence import HHG, KMERF, MGC
 
@@ -340,32 +337,29 @@ def table(
     )
 
 
-def main(argv: list[str] | None = None) -> int:
+def power(report: MarkdownReport, quick: bool, *, of: str) -> None:
+    """The tables of a set of relations."""
+    title, relations_of, sizes = SETS[of]
+    repeats, relations = (10, 2) if quick else (1000, None)
+    for rows in sizes[:1] if quick else sizes:
+        tests = {
+            name: test
+            for name, test in contestants().items()
+            if test.most_rows >= rows and test.samples >= (100 if quick else 1)
+        }
+        report.say(f"**{title}.**")
+        chosen = dict(list(relations_of().items())[:relations])
+        table(report, chosen, rows, repeats if rows < 500 else min(repeats, 300), tests)
+
+
+PARTS: dict[str, Part] = {f"power {name}": functools.partial(power, of=name) for name in SETS}
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
     """Print the tables."""
-    parser = bench_parser("power", __doc__, quick="two relations, a few samples")
-    parser.add_argument("--only", choices=SETS, help="of the sets of relations")
-    options = parser.parse_args(argv)
-    repeats = 10 if options.quick else 1000
-    for name, (title, relations_of, sizes) in SETS.items():
-        if options.only not in (None, name):
-            continue
-        report = MarkdownReport()
-        report.say(describe())
-        report.say()
-        relations = relations_of()
-        if options.quick:
-            relations = dict(list(relations.items())[:2])
-        for rows in sizes[:1] if options.quick else sizes:
-            tests = {
-                name: test
-                for name, test in contestants().items()
-                if test.most_rows >= rows and test.samples >= (100 if options.quick else 1)
-            }
-            report.say(f"**{title}.**")
-            table(report, relations, rows, repeats if rows < 500 else min(repeats, 300), tests)
-        if options.write:
-            report.keep(f"power {name}")
-    return 0
+    return run_bench(
+        __doc__, {f"power {name}": functools.partial(power, of=name) for name in SETS}, arguments
+    )
 
 
 if __name__ == "__main__":

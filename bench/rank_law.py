@@ -1,11 +1,11 @@
 """The law of the combined p-value of blocks of ranks: the table of `inference.rank_law`.
 
 ``python -m bench.rank_law [--quick] [--write]`` permutes ranks without ties, and counts how often
-the combined p-value of two of them is at most each of a few values.  ``--write`` keeps the counts
-as the table from which `hgr_jax.independence_test` takes its p-values; small levels of many rows,
-which few pairs reach, are smoothed.  ``--tail`` follows the law
-down to 1e-13 instead, where no counts reach: of 400 orders those below a p-value are kept, copied
-and shuffled a little, and so on from p-value to p-value (multilevel splitting).
+the combined p-value of two of them is at most each of a few values.  But for a quick run it writes
+the counts as the table from which `hgr_jax.independence_test` takes its p-values; small levels of
+many rows, which few pairs reach, are smoothed.  `tail` follows the law down to 1e-13, where no
+counts reach: of 400 orders those below a p-value are kept, copied and shuffled a little, and so on
+from p-value to p-value (multilevel splitting).
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from __future__ import annotations
 import functools
 import itertools
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 
 import jax
 import jax.numpy as jnp
@@ -22,8 +22,7 @@ from jax import Array
 from numpy.typing import NDArray
 from tqdm import tqdm
 
-from bench.machine import describe
-from bench.report import MarkdownReport, bench_parser
+from bench.report import MarkdownReport, run_bench
 from hgr_jax._arrays import Floats
 from hgr_jax.core.host.ranks import MOST_FUNCTIONS, RankedColumn, ranked_columns
 from hgr_jax.core.ranks import OF_FEW
@@ -69,7 +68,8 @@ def _log_pvalues(rows: int, squares: int) -> Iterator[Floats]:
         counts = np.full(SIDE, MOST_FUNCTIONS)
         which, laws = laws_by_counts(counts[:1])
         tables = law_tables(laws, rows)
-        for products in itertools.islice(_gaussian_products(jax.random.key(rows)), squares):
+        for square in range(squares):
+            products = _of_normal_moments(jax.random.fold_in(jax.random.key(rows), square))
             found = combined_log_p(products, np.float32(rows), counts, counts, which, *tables)
             yield np.asarray(found).ravel()
         return
@@ -86,14 +86,9 @@ def _log_pvalues(rows: int, squares: int) -> Iterator[Floats]:
         yield np.asarray(screen.start(left, right)).ravel()
 
 
-def _gaussian_products(key: Array) -> Iterator[Products]:
-    """Yield the cross moments of squares, times the rows, of very many rows."""
-    for square in itertools.count():
-        yield _of_normal_moments(jax.random.fold_in(key, square))
-
-
 @jax.jit
 def _of_normal_moments(key: Array) -> Products:
+    """The cross moments of a square, times the rows, of very many rows."""
     keys = iter(jax.random.split(key, 5))
 
     def normal(*sides: int) -> Array:
@@ -166,25 +161,12 @@ def write_table(rows: Floats, shares: Floats) -> None:
     TABLE.write_text("\n".join(lines) + "\n")
 
 
-def main(argv: list[str] | None = None) -> int:
-    """Print how much each level is exceeded; with --write, keep the table."""
-    parser = bench_parser("rank_law", __doc__, quick="few pairs of 50 rows")
-    parser.add_argument("--tail", action="store_true", help="the far tail, of 60 and 200 rows")
-    options = parser.parse_args(argv)
-    report = MarkdownReport()
-    report.say(describe())
-    if options.tail:
-        for n in (60,) if options.quick else (60, 200):
-            of_tail = [*tail(n, 1e-3 if options.quick else 1e-13)]
-            report.table(
-                ("rows", "by the law", "by splitting"),
-                ([f"{n}", f"{law:.1e}", f"{p:.1e}"] for law, p in of_tail),
-            )
-        return 0
+def law(report: MarkdownReport, quick: bool) -> None:
+    """How much each level is exceeded; but for a quick version, the table of the test."""
     table: dict[int, Floats] = {}
 
     def rows() -> Iterator[list[str]]:
-        for n, least in {50: 1}.items() if options.quick else ROWS.items():
+        for n, least in {50: 1}.items() if quick else ROWS.items():
             reached, count = np.zeros(len(LEVELS)), 0
             total = -(-least // SIDE**2)
             for found in tqdm(_log_pvalues(n, total), f"{n:,} rows", total, leave=False):
@@ -197,10 +179,13 @@ def main(argv: list[str] | None = None) -> int:
             yield [f"{n:,}" if n < MANY else "many", *(f"{x:.2f}" for x in shares / LEVELS)]
 
     report.table(("rows", *(f"at {level:g}" for level in LEVELS)), rows())
-    if options.write and not options.quick:
+    if not quick:
         write_table(np.array([*table], float), np.array([*table.values()]))
-        report.keep("rank_law")
-    return 0
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Print how much each level is exceeded, and keep the table of the test."""
+    return run_bench(__doc__, {"rank_law": law}, arguments)
 
 
 if __name__ == "__main__":

@@ -4,33 +4,62 @@ from __future__ import annotations
 
 import argparse
 import datetime
+import importlib.metadata
 import json
 import os
+import platform
 import subprocess
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 
 import jax
-
-from bench.machine import describe
 
 RESULTS = Path(__file__).with_name("results")
 PAGE = Path(__file__).with_name("README.md")
 
 
+PACKAGES = (
+    *("jax", "jaxlib", "jaxopt", "flax", "optax", "numpy", "scipy", "maxcorr", "torch", "dcor"),
+    *("hyppo", "scikit-learn", "causal-learn", "tigramite"),
+)
+"""Whose versions are kept with a result."""
+
 PLATFORMS = {"cpu": "cpu", "gpu": "cuda,cpu", "tpu": "tpu,cpu"}
 """Platforms of JAX of each device; what is placed on the host by name needs its CPU too."""
 
 
-def bench_parser(name: str, doc: str | None, *, quick: str) -> argparse.ArgumentParser:
-    """The options that every benchmark has; ``quick`` says what is left of it then."""
-    parser = argparse.ArgumentParser(prog=f"python -m bench.{name}", description=doc)
-    parser.add_argument("--quick", action="store_true", help=quick)
+Part = Callable[["MarkdownReport", bool], object]
+"""Reports tables, small ones if quick; returns False where a bound is exceeded."""
+
+
+def run_bench(doc: str | None, parts: Mapping[str, Part], arguments: Sequence[str] | None) -> int:
+    """Run the parts of a benchmark, each a result of its own.
+
+    Returns:
+      1 if a bound is exceeded, else 0.
+    """
+    parser = argparse.ArgumentParser(
+        description=doc, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    parser.add_argument("--quick", action="store_true", help="a small version, to see it work")
     parser.add_argument(
         "--device", choices=PLATFORMS, type=_on_device, help="where JAX computes (default: its own)"
     )
     parser.add_argument("--write", action="store_true", help="keep the tables in bench/results")
-    return parser
+    parser.add_argument("--only", nargs="+", choices=parts, default=[*parts], help="of the parts")
+    options = parser.parse_args(arguments)
+    if options.write:
+        for name in options.only:
+            section(PAGE.read_text(encoding="utf-8"), name)  # before hours of work
+    holds = True
+    for name in options.only:
+        report = MarkdownReport()
+        report.say(describe())
+        report.say()
+        holds &= parts[name](report, options.quick) is not False
+        if options.write:
+            report.keep(name)
+    return 0 if holds else 1
 
 
 def _on_device(name: str) -> str:
@@ -83,11 +112,6 @@ class MarkdownReport:
         """Write the lines to a result file, and put them into their section of a page."""
         text = page.read_text(encoding="utf-8")
         section(text, name)
-        self.save(name, folder)
-        page.write_text(replaced(text, name, shown(name, folder)), encoding="utf-8")
-
-    def save(self, name: str, folder: Path = RESULTS) -> None:
-        """Write the lines to a result file."""
         result = {
             "date": datetime.date.today().isoformat(),
             "commit": _commit(),
@@ -97,6 +121,7 @@ class MarkdownReport:
         folder.mkdir(exist_ok=True)
         path = result_file(name, folder)
         path.write_text(json.dumps(result, indent=1, ensure_ascii=False) + "\n", encoding="utf-8")
+        page.write_text(replaced(text, name, shown(name, folder)), encoding="utf-8")
 
 
 def result_file(name: str, folder: Path = RESULTS) -> Path:
@@ -137,3 +162,28 @@ def _commit() -> str:
 
 def _row(cells: Sequence[str]) -> str:
     return "| " + " | ".join(cells) + " |"
+
+
+def describe() -> str:
+    """One line: processor, cores, Python and the versions of what was compared."""
+    versions = [f"{name} {_version(name)}" for name in PACKAGES]
+    return (
+        f"{_processor()}, {os.cpu_count()} cores, {jax.devices()[0].platform.upper()} backend;"
+        f" Python {platform.python_version()}, {', '.join(versions)}"
+    )
+
+
+def _version(package: str) -> str:
+    try:
+        return importlib.metadata.version(package)
+    except importlib.metadata.PackageNotFoundError:
+        return "not installed"
+
+
+def _processor() -> str:
+    info = Path("/proc/cpuinfo")
+    if info.exists():
+        for line in info.read_text().splitlines():
+            if line.startswith("model name"):
+                return line.split(":", 1)[1].strip()
+    return platform.processor() or platform.machine()

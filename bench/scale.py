@@ -1,28 +1,29 @@
-"""A table that does not fit: time, memory and values of a scan of a sample of its rows.
+"""Tables that do not fit, and tables of very many columns: time, memory, and what is found.
 
-    python -m bench.scale [--quick] [--write]
+    python -m bench.scale [--quick] [--only scale|wide] [--write]
 
-The bench writes a Parquet file of 20 columns, and scans it as it is, and with the memory that all
-of its rows take.  Every scan is a process of its own, whose memory is its peak.
+*scale* writes a Parquet file of 20 columns, and scans it as it is, and with the memory that all of
+its rows take.  In *wide* one column of twenty-five is made of another one; contestants have the
+sizes that they can still do.  Every scan is a process of its own, whose memory is its peak.  Exits
+with 1 where `scan(top=1000)` of the largest table takes more than 10 minutes or 4 GB, or finds less
+or more than what is there.
 """
 
 from __future__ import annotations
 
-import argparse
-import json
 import sys
 import tempfile
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 import hgr_jax
-from bench.machine import describe
-from bench.report import MarkdownReport, bench_parser
-from bench.timing import last_line_of, peak
+from bench.report import MarkdownReport, run_bench
+from bench.timing import in_own_process, peak
 
 COLUMNS, ROW_GROUP = 20, 100_000
 
@@ -62,22 +63,15 @@ def scanned(path: str, memory: int) -> dict[str, Any]:
     }
 
 
-def main(arguments: Sequence[str] | None = None) -> int:
-    """Run the bench; in a process of its own, one scan."""
-    parser = bench_parser("scale", __doc__, quick="20,000 rows")
-    parser.add_argument("--scan", nargs=2, metavar=("FILE", "MEMORY"), help=argparse.SUPPRESS)
-    options = parser.parse_args(arguments)
-    if options.scan:
-        print(json.dumps(scanned(options.scan[0], int(options.scan[1]))))
-        return 0
-    rows, little = (20_000, 2**20) if options.quick else (5_000_000, 2**29)
-    report, found = MarkdownReport(), {}
-    report.say(describe())
+def scale(report: MarkdownReport, quick: bool) -> None:
+    """A table of which a sample of the rows is scanned, and all rows."""
+    rows, little = (20_000, 2**20) if quick else (5_000_000, 2**29)
+    found = {}
     with tempfile.TemporaryDirectory() as folder:
         path = Path(folder, "t.parquet")
         write(path, rows)
         for name, memory in (("a sample", little), ("all rows", 2**40)):
-            found[name] = last_line_of("bench.scale", "--scan", str(path), str(memory))
+            found[name] = in_own_process("bench.scale", "scanned", str(path), memory)
     report.table(
         ["`scan` of", "rows", "of", "time", "peak memory"],
         (
@@ -92,13 +86,104 @@ def main(arguments: Sequence[str] | None = None) -> int:
         ),
     )
     one, other = (np.array(each["values"]) for each in found.values())
-    report.say()
     report.say(
         f"Largest difference of a value from that of all rows: {np.abs(one - other).max():.4f}."
     )
-    if options.write:
-        report.keep("scale")
-    return 0
+
+
+WIDE_ROWS, EVERY, KEPT = 1000, 25, 1000
+MINUTES, GIGABYTES = 10, 4
+FALSE = 0.1
+"""Share of the discoveries that may be false at a rate of 5%: the rate is that of the mean."""
+
+
+def wide_table(columns: int) -> NDArray[np.float32]:
+    """Normal columns ``(1000, p)``, of which one in twenty-five is a noisy curve of another one."""
+    rng = np.random.default_rng(0)
+    x = rng.normal(size=(WIDE_ROWS, columns)).astype(np.float32)
+    for i in range(0, columns - 1, EVERY):
+        curve = (x[:, i] ** 2, np.sin(3 * x[:, i]), np.abs(x[:, i]), x[:, i])[i // EVERY % 4]
+        x[:, i + 1] = curve + rng.uniform(0.2, 1) * x[:, i + 1]
+    return x
+
+
+def _planted(first: str, second: str) -> bool:
+    i, j = sorted(int(name[1:]) for name in (first, second))
+    return i % EVERY == 0 and j == i + 1
+
+
+def _top(x: NDArray[np.float32]) -> dict[str, Any]:
+    found = hgr_jax.scan(x, top=KEPT)
+    pairs = [pair for pair in found.top(KEPT, by="pvalue") if pair.adjusted_pvalue <= 0.05]
+    planted = sum(_planted(pair.a, pair.b) for pair in pairs)
+    return {"found": planted, "more": len(pairs) - planted} | found.settings["top"]
+
+
+def _scan(x: NDArray[np.float32]) -> dict[str, Any]:
+    return {"pairs": len(hgr_jax.scan(x))}
+
+
+def _pandas(x: NDArray[np.float32]) -> dict[str, Any]:
+    import pandas as pd
+
+    return {"shape": pd.DataFrame(x).corr().shape}
+
+
+def _phik(x: NDArray[np.float32]) -> dict[str, Any]:
+    import pandas as pd
+    import phik  # noqa: F401
+
+    frame = pd.DataFrame(x, columns=[f"x{i}" for i in range(x.shape[1])])
+    return {"shape": frame.phik_matrix(interval_cols=list(frame), verbose=False).shape}
+
+
+WORK: dict[str, tuple[Callable[[NDArray[np.float32]], dict[str, Any]], Sequence[int]]] = {
+    "`scan(top=1000)`: values and p-values": (_top, (2000, 5000, 10**9)),
+    "`scan`: all of them kept": (_scan, (2000,)),
+    "pandas, `corr()`: Pearson's, no p-values": (_pandas, (2000, 5000)),
+    "PhiK, no p-values": (_phik, (30,)),
+}
+
+
+def worked(name: str, columns: int) -> tuple[float, int, dict[str, Any]]:
+    """Seconds, bytes and findings of some work in this process."""
+    work = WORK[name][0]
+    work(wide_table(min(30, columns)))  # imports and most of the compilation
+    x = wide_table(columns)
+    start = time.perf_counter()
+    found = work(x)
+    return time.perf_counter() - start, peak(), found
+
+
+def wide(report: MarkdownReport, quick: bool) -> bool:
+    """Tables of very many columns; whether the largest takes no more than it may."""
+    most, fewer = (60, 5) if quick else (20_000, 1)
+
+    def lines() -> Iterator[tuple[list[str], bool | None]]:
+        for name, (work, sizes) in WORK.items():
+            for columns in sorted({min(size // fewer, most) for size in sizes}):
+                took, size, found = in_own_process("bench.scale", "worked", name, columns)
+                pairs = columns * (columns - 1) // 2
+                there = len(range(0, columns - 1, EVERY))
+                fine: bool | None = None
+                what = ""
+                if work is _top:
+                    right = min(there, KEPT) * 0.95
+                    what = f"{found['found']} of {there}, and {found['more']}"
+                    fine = found["found"] >= right
+                    fine &= found["more"] <= max(3, FALSE * found["found"])
+                    fine &= took <= 60 * MINUTES and size <= GIGABYTES * 2**30
+                cells = [name, f"{columns:,}", f"{pairs:,}", f"{took:,.1f} s"]
+                cells += [f"{1e6 * took / pairs:,.1f} \N{MICRO SIGN}s", f"{size / 2**20:,.0f} MB"]
+                yield [*cells, what], fine
+
+    header = ["work", "columns", "pairs", "time", "a pair", "peak memory"]
+    return report.judged_table([*header, "related pairs, and others"], lines())
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Run both; 1 if a bound is exceeded."""
+    return run_bench(__doc__, {"scale": scale, "wide": wide}, arguments)
 
 
 if __name__ == "__main__":

@@ -1,57 +1,33 @@
 """All pairs of a table: ours, the bare matrix product, and what else there is.
 
-    python -m bench.scan [--quick] [--slow] [--write]
-
-``--slow`` adds the contestants that take minutes.  ppscore is timed where it is installed (its own
-requirements exclude current pandas: ``pip install --no-deps ppscore``).
+python -m bench.scan [--quick] [--write]
 """
 
 from __future__ import annotations
 
-import importlib.util
 import itertools
-import subprocess
 import sys
 import time
 import warnings
-from collections.abc import Callable
-from pathlib import Path
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import jax
 import jax.numpy as jnp
 import numpy as np
+import pandas as pd
 from numpy.typing import NDArray
 
 import hgr_jax
 from bench.data import communities
-from bench.machine import describe
-from bench.peers import maxcorr_double
-from bench.report import MarkdownReport, bench_parser
+from bench.peers import maxcorr_double, numpy_scan
+from bench.report import MarkdownReport, run_bench
 from bench.timing import race, seconds
 
 Matrix = NDArray[np.floating]
 
 DEGREE = 5
 NUMPY = "plain NumPy, float64"
-PICTURE = Path(__file__).with_name("scan.png")
-
-
-def numpy_scan(x: Matrix, degree: int = DEGREE) -> Matrix:
-    """Every pair in plain NumPy: powers and QR of each column, one product, a batch of SVDs."""
-    rows, columns = x.shape
-    x = (x - x.mean(axis=0)) / x.std(axis=0)
-    bases = np.empty((rows, columns, degree), x.dtype)
-    bases[:, :, 0] = x
-    for j in range(1, degree):
-        np.multiply(bases[:, :, j - 1], x, out=bases[:, :, j])
-    bases -= bases.mean(axis=0)
-    for column in range(columns):
-        bases[:, column] = np.linalg.qr(bases[:, column])[0]
-    flat = bases.reshape(rows, -1)
-    gram = (flat.T @ flat).reshape(columns, degree, columns, degree)
-    first, second = np.triu_indices(columns, 1)
-    return np.linalg.svd(gram[first, :, second], compute_uv=False)[:, 0]
 
 
 @jax.jit
@@ -67,7 +43,7 @@ def speed(report: MarkdownReport, name: str, x: Matrix, rounds: int) -> None:
     on_device = jnp.asarray(x)
     rng = np.random.default_rng(0)
     features = jnp.asarray(rng.standard_normal((rows, columns * DEGREE)), jnp.float32)
-    table = _pandas().DataFrame(x)
+    table = pd.DataFrame(x)
     contestants: dict[str, tuple[str, Callable[[], Any]]] = {
         "bare matrix product in JAX": ("", lambda: bare_product(features)),
         "`scan(test=None)`": (
@@ -122,7 +98,7 @@ def others(report: MarkdownReport, name: str, x: Matrix, pairs: int) -> None:
     import dcor
     import phik  # noqa: F401
 
-    frame = _pandas().DataFrame(x, columns=[f"x{i}" for i in range(x.shape[1])])
+    frame = pd.DataFrame(x, columns=[f"x{i}" for i in range(x.shape[1])])
     every = list(itertools.combinations(range(x.shape[1]), 2))
     rng = np.random.default_rng(0)
     sample = [every[i] for i in rng.choice(len(every), min(pairs, len(every)), replace=False)]
@@ -132,32 +108,27 @@ def others(report: MarkdownReport, name: str, x: Matrix, pairs: int) -> None:
     ours = time.perf_counter() - start
     rows = []
 
-    def timed(
-        label: str, what: str, function: Callable[[], Any], share: float = 1.0, part: str = ""
-    ) -> Any:
+    def timed(label: str, what: str, function: Callable[[], Any], share: float = 1.0) -> Any:
         start = time.perf_counter()
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore")
+        with warnings.catch_warnings(action="ignore"):
             value = function()
         took = (time.perf_counter() - start) / share
-        note = "" if share == 1 else f", from {part}"
+        note = "" if share == 1 else f", from {len(sample)} pairs"
         rows.append([label, what + note, seconds(took), f"{took / ours:,.0f}"])
         return value
 
-    share, sampled = len(sample) / len(every), f"{len(sample)} pairs"
+    share = len(sample) / len(every)
     timed(
         "dcor",
         "distance correlation",
         lambda: [dcor.distance_correlation(x[:, i], x[:, j]) for i, j in sample],
         share,
-        sampled,
     )
     theirs = timed(
         "maxcorr, double kernel",
         "HGR-KB, by a search",
         lambda: [maxcorr_double(x[:, i], x[:, j], DEGREE) for i, j in sample],
         share,
-        sampled,
     )
     below = np.array([found.correlation[i, j] for i, j in sample]) - np.array(theirs)
     timed(
@@ -165,17 +136,6 @@ def others(report: MarkdownReport, name: str, x: Matrix, pairs: int) -> None:
         "a correlation of binned data",
         lambda: frame.phik_matrix(interval_cols=list(frame.columns), verbose=False),
     )
-    if importlib.util.find_spec("ppscore"):
-        import ppscore
-
-        some = frame.columns[: max(2, int(np.sqrt(2 * pairs)))]
-        timed(
-            "ppscore",
-            "score of decision trees, both directions",
-            lambda: ppscore.matrix(frame[some]),
-            (len(some) / x.shape[1]) ** 2,
-            f"{len(some)} columns",
-        )
     report.say(
         f"{name}: packages that take longer, once each. Of the sampled pairs maxcorr is more than"
         f" 0.01 below the exact value in {np.mean(below > 0.01):.0%}."
@@ -183,104 +143,22 @@ def others(report: MarkdownReport, name: str, x: Matrix, pairs: int) -> None:
     report.table(("", "what it computes", "time", "times ours"), rows)
 
 
-def _pandas() -> Any:
-    import pandas
-
-    return pandas
-
-
-def growth(report: MarkdownReport, *, quick: bool, draw: bool) -> None:
-    """How time grows with rows and with columns, as a table, and as a picture if ``draw``."""
-    rng = np.random.default_rng(0)
-    sizes: dict[str, list[tuple[int, int]]] = {
-        "rows": [(n, 50) for n in ((1000, 3000) if quick else (1000, 10_000, 100_000, 1_000_000))],
-        "columns": [(10_000, p) for p in ((10, 20) if quick else (10, 30, 100, 300, 1000))],
-    }
-    times: dict[str, list[tuple[int, float]]] = {}
-    lines = []
-    for axis, shapes in sizes.items():
-        for rows, columns in shapes:
-            x = jnp.asarray(rng.standard_normal((rows, columns), dtype=np.float32))
-            hgr_jax.scan(x, h=DEGREE, k=DEGREE, test=None)
-            laps = []
-            for _ in range(3):
-                start = time.perf_counter()
-                hgr_jax.scan(x, h=DEGREE, k=DEGREE, test=None)
-                laps.append(time.perf_counter() - start)
-            took = float(np.median(laps))
-            times.setdefault(axis, []).append((rows if axis == "rows" else columns, took))
-            pairs = columns * (columns - 1) // 2
-            lines.append([f"{rows:,}", f"{columns:,}", f"{pairs:,}", seconds(took)])
-            jax.clear_caches()
-    report.say("How the time of `scan(test=None)` grows, degree 5, float32.")
-    report.table(("rows", "columns", "pairs", "time"), lines)
-    if draw:
-        _draw(times)
-        report.say(f"![Time by rows and by columns]({PICTURE.name})")
-
-
-def _draw(times: dict[str, list[tuple[int, float]]]) -> None:
-    from matplotlib.figure import Figure
-
-    figure = Figure(figsize=(9, 3.4), layout="constrained")
-    for axes, (axis, points) in zip(figure.subplots(1, 2), times.items(), strict=True):
-        size, took = zip(*points, strict=True)
-        axes.loglog(size, took, marker="o")
-        axes.set(xlabel=axis, ylabel="seconds", title=f"time of a scan by {axis}")
-        axes.grid(visible=True, which="both", alpha=0.3)
-    figure.savefig(PICTURE, dpi=120)
-
-
-_LONG = """
-import numpy as np, hgr_jax
-from bench.timing import peak
-x = np.random.default_rng(0).standard_normal(({rows}, 50), dtype=np.float32)
-found = hgr_jax.scan(x, h=5, k=5, test={test!r})
-assert len(found) == 1225
-print(peak())
-"""
-
-
-def memory(report: MarkdownReport, quick: bool) -> None:
-    """The most memory that a process takes that scans a long table."""
-    rows = 100_000 if quick else 1_000_000
-    lines = []
-    for test in (None, "auto"):
-        done = subprocess.run(
-            [sys.executable, "-c", _LONG.format(rows=rows, test=test)],
-            capture_output=True,
-            text=True,
-            check=True,
-        )
-        lines.append([f"`test={test!r}`", f"{int(done.stdout) / 1e9:.2f} GB"])
-    report.say(f"A whole process that scans {rows:,} rows x 50 columns of float32.")
-    report.table(("", "most memory"), lines)
-
-
-def main(argv: list[str] | None = None) -> int:
-    """Print the tables."""
-    parser = bench_parser("scan", __doc__, quick="a small version, in a minute")
-    parser.add_argument("--slow", action="store_true", help="also the packages that take minutes")
-    options = parser.parse_args(argv)
-    report = MarkdownReport()
-    report.say(describe())
-    report.say()
-    rng = np.random.default_rng(0)
-    shape = (1000, 10) if options.quick else (10_000, 100)
-    tables = {"Normal": rng.standard_normal(shape)}
+def scan(report: MarkdownReport, quick: bool) -> None:
+    """Both tables: contestants that are fast in turn, and others once."""
+    shape = (1000, 10) if quick else (10_000, 100)
+    tables = {"Normal": np.random.default_rng(0).standard_normal(shape)}
     real = communities()
     if real is not None:
-        tables["Communities"] = real[1][:, :10] if options.quick else real[1]
+        tables["Communities"] = real[1][:, :10] if quick else real[1]
     for name, x in tables.items():
-        speed(report, name, x, rounds=2 if options.quick else 7)
-    if options.slow or options.quick:
-        for name, x in tables.items():
-            others(report, name, x, pairs=3 if options.quick else 60)
-    growth(report, quick=options.quick, draw=options.write and not options.quick)
-    memory(report, options.quick)
-    if options.write:
-        report.keep("scan")
-    return 0
+        speed(report, name, x, rounds=2 if quick else 7)
+    for name, x in tables.items():
+        others(report, name, x, pairs=3 if quick else 60)
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Print the tables."""
+    return run_bench(__doc__, {"scan": scan}, arguments)
 
 
 if __name__ == "__main__":

@@ -5,7 +5,6 @@ from __future__ import annotations
 import dataclasses
 import json
 import re
-import resource
 import subprocess
 import sys
 import time
@@ -31,24 +30,29 @@ class Timing:
         return float(np.median(self.steady))
 
 
-def last_line_of(module: str, *arguments: str) -> Any:
-    """Return what a module prints last, in JSON, when it is run in a process of its own."""
-    command = [sys.executable, "-m", module, *arguments]
+_CALL = """
+import importlib, json, sys
+module, function, arguments = json.loads(sys.argv[1])
+print(json.dumps(getattr(importlib.import_module(module), function)(*arguments)))
+"""
+
+
+def in_own_process(module: str, function: str, *arguments: Any) -> Any:
+    """Return what a function of a module returns, of values that JSON knows, in its own process."""
+    command = [sys.executable, "-c", _CALL, json.dumps([module, function, arguments])]
     done = subprocess.run(command, check=True, capture_output=True, text=True)
     return json.loads(done.stdout.splitlines()[-1])
 
 
 def peak() -> int:
-    """The largest memory of this process so far, in bytes.
+    """The largest memory of this process so far, in bytes, as Linux tells it.
 
-    Of what Linux tells of the process itself: to `getrusage`, what its parent had is its own.
+    Not by `getrusage`: to that, what the parent of a process had is its own.
     """
-    status = Path("/proc/self/status")
-    if status.exists():
-        found = re.search(r"^VmHWM:\s+(\d+) kB$", status.read_text(), re.MULTILINE)
-        assert found is not None
-        return 1024 * int(found[1])
-    return 1024 * resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+    status = Path("/proc/self/status").read_text()
+    found = re.search(r"^VmHWM:\s+(\d+) kB$", status, re.MULTILINE)
+    assert found is not None
+    return 1024 * int(found[1])
 
 
 def race(

@@ -3,15 +3,13 @@
 from __future__ import annotations
 
 import itertools
-import time
 import warnings
 from collections.abc import Iterator
-from typing import Any, NamedTuple
+from typing import Any
 
 import maxcorr
 import numpy as np
 import torch
-from numpy.typing import NDArray
 
 from bench.paper.enforcement import Part, Setting
 
@@ -20,13 +18,6 @@ PENALISERS = {
     "double kernel": ("dk", {"kernel_a": 5, "kernel_b": 5}),
     "single kernel": ("sk", {"kernel": 5}),
 }
-
-
-class Trained(NamedTuple):
-    """Predictions on training and validation rows, and the seconds of all steps."""
-
-    predictions: tuple[NDArray[Any], NDArray[Any]]
-    seconds: float
 
 
 class Training:
@@ -50,14 +41,8 @@ class Training:
         known = PENALISERS[penaliser]
         if known is not None:
             algorithm, options = known
-            with warnings.catch_warnings():
-                warnings.simplefilter("ignore")
+            with warnings.catch_warnings(action="ignore"):
                 self.indicator = maxcorr.indicator("hgr", algorithm, backend="torch", **options)
-
-    def predict(self, x: torch.Tensor) -> torch.Tensor:
-        """Predictions ``(n,)``."""
-        output = self.network(x)[:, 0]
-        return torch.sigmoid(output) if self.classify else output
 
     def step(self) -> None:
         """One step of descent of the weights and of ascent of the multiplier."""
@@ -73,26 +58,13 @@ class Training:
         self.ascent.zero_grad()
         if self.indicator is not None:
             prediction = torch.sigmoid(output) if self.classify else output
-            with warnings.catch_warnings():
-                warnings.simplefilter("ignore")
+            with warnings.catch_warnings(action="ignore"):
                 value = self.indicator.compute(a=z, b=prediction)
             loss = loss + self.multiplier * torch.relu(value - self.threshold)
         loss.backward()
         self.descent.step()
         if self.indicator is not None:
             self.ascent.step()
-
-
-def train(setting: Setting, part: Part, held: Part, penaliser: str, steps: int) -> Trained:
-    """Train, and predict both parts."""
-    training = Training(setting, part, penaliser)
-    start = time.perf_counter()
-    for _ in range(steps):
-        training.step()
-    seconds = time.perf_counter() - start
-    with torch.no_grad():
-        first, second = (training.predict(torch.from_numpy(p.x)).numpy() for p in (part, held))
-    return Trained((first, second), seconds)
 
 
 def _batches(rows: int, size: int | None) -> Iterator[Any]:

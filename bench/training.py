@@ -6,17 +6,17 @@ as its users write it.  All contestants of a task run in turn, in one process.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import sys
+from collections.abc import Callable, Sequence
 from functools import partial
 from typing import Any
 
 import jax
 import numpy as np
 
-from bench.machine import describe
 from bench.paper import enforcement
 from bench.paper.enforcement import CHUNK, Setting
-from bench.report import MarkdownReport, bench_parser
+from bench.report import MarkdownReport, run_bench
 from bench.timing import Timing, race, seconds
 from hgr_jax.fairness import Penalty
 from hgr_jax.fairness.data import TrainingData, make_rows
@@ -61,14 +61,10 @@ def contestants(setting: Setting, *, quick: bool) -> dict[str, Penalty]:
         "none": Penalty(threshold=None),
         "HGR-KB": Penalty("kb", threshold),
         "HGR-SK": Penalty("sk", threshold),
-    }
-    if quick:
-        return found
-    found |= {
         "HGR": Penalty("hgr", threshold),
         "HGR-NN": Penalty("neural", threshold),
     }
-    return found
+    return dict(list(found.items())[: 3 if quick else None])
 
 
 def step_times(setting: Setting, *, rounds: int, quick: bool) -> dict[str, Timing]:
@@ -87,12 +83,11 @@ def step_times(setting: Setting, *, rounds: int, quick: bool) -> dict[str, Timin
     return race({**programs, **torch}, rounds=rounds, at_least=at_least, most_calls=20)
 
 
-def measure(
-    report: MarkdownReport, settings: dict[str, Setting], *, rounds: int, quick: bool
-) -> bool:
+def training(report: MarkdownReport, quick: bool) -> bool:
     """One table a task; whether every bound is kept."""
+    rounds = 1 if quick else 9
     kept = True
-    for name, setting in settings.items():
+    for name, setting in enforcement.settings(quick=quick).items():
         batch = setting.batch or "all rows"
         report.say(
             f"### {setting.data.name}: {setting.data.x.shape[1]} inputs, hidden"
@@ -103,19 +98,12 @@ def measure(
             label: np.array(timing.steady) / (1 if label.startswith("torch") else CHUNK)
             for label, timing in times.items()
         }
-        # Ratios within a round, so that a slow stretch of the machine cancels.
-        ratio = {
-            label: float(
-                np.median(t / steady["torch, none" if label.startswith("torch") else "none"])
-            )
-            for label, t in steady.items()
-        }
-        added = {
-            label: float(
-                np.median(t - steady["torch, none" if label.startswith("torch") else "none"])
-            )
-            for label, t in steady.items()
-        }
+        ratio, added = {}, {}
+        for label, t in steady.items():
+            without = steady["torch, none" if label.startswith("torch") else "none"]
+            # Within a round, so that a slow stretch of the machine cancels.
+            ratio[label] = float(np.median(t / without))
+            added[label] = float(np.median(t - without))
         report.table(
             ("penalty", "a step", "times none", "adds", "first call"),
             (
@@ -141,23 +129,13 @@ def measure(
             kept &= good
         report.say()
         jax.clear_caches()
-    return kept
+    return kept or quick
 
 
-def main(arguments: list[str] | None = None) -> int:
+def main(arguments: Sequence[str] | None = None) -> int:
     """Run the benchmark; 1 if a bound is exceeded."""
-    parser = bench_parser("training", __doc__, quick="one table, few rounds")
-    options = parser.parse_args(arguments)
-    report = MarkdownReport()
-    report.say(describe())
-    report.say()
-    settings = enforcement.settings(quick=options.quick)
-    rounds = 1 if options.quick else 9
-    kept = measure(report, settings, rounds=rounds, quick=options.quick)
-    if options.write:
-        report.keep("training")
-    return 0 if kept or options.quick else 1
+    return run_bench(__doc__, {"training": training}, arguments)
 
 
 if __name__ == "__main__":
-    raise SystemExit(main())
+    sys.exit(main())

@@ -1,36 +1,34 @@
 """How near are estimates to the HGR of laws whose HGR is known?
 
-    python -m bench.truth [--quick] [--write] [--only {errors,oscillations,intervals,times}]
+    python -m bench.truth [--quick] [--write]
 
 The laws of `bench.laws`: half of them were looked at while `hgr` was made, the others were not, and
 both halves are reported.  The oracle knows the functions that attain HGR and correlates them; its
 error is what sampling leaves.  Laws whose HGR no functions attain are reported apart, and so are
 laws that oscillate, with how often independence is rejected.  The same for intervals: how often
-they cover HGR, and how wide they are.  The estimates of maxcorr, where it is installed, take
-longer: they have fewer samples, the first ones.
+they cover HGR, and how wide they are.  The estimates of maxcorr take longer: they have the first
+samples only.
 """
 
 from __future__ import annotations
 
 import dataclasses
 import functools
-import importlib.util
 import sys
-import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
 
 import jax
 import jax.numpy as jnp
 import numpy as np
+import pandas as pd
 from numpy.typing import NDArray
 from scipy import stats
 
 import hgr_jax
+from bench import peers
 from bench.laws import Law, laws, oscillating_laws
-from bench.machine import describe
-from bench.report import MarkdownReport, bench_parser
-from bench.timing import seconds
+from bench.report import MarkdownReport, Part, run_bench
 from hgr_jax.measures.classical import average_ranks
 
 SEED = 20_261_126
@@ -44,9 +42,6 @@ INTERVAL_ROWS = {100: 1_000, 300: 1_000, 1_000: 1_000, 3_000: 300}
 
 OSCILLATION_ROWS = {300: 200, 1_000: 200, 3_000: 100, 10_000: 60}
 """Numbers of rows, and of samples of each oscillating law."""
-
-PARTS = ("errors", "oscillations", "intervals", "times")
-"""Tables, each a result of its own."""
 
 LEVEL = 0.95
 """Level of the intervals."""
@@ -87,9 +82,9 @@ PEER_ROWS = 1_000
 
 
 def contestants() -> dict[str, Contestant]:
-    """Return estimates of HGR: ours, and those of maxcorr where it is installed."""
+    """Return estimates of HGR: ours, and those of maxcorr."""
     key = jax.random.key(0)
-    ours = {
+    return {
         "hgr": HGR,
         "KB of ranks, 5": Contestant(lambda a, b: hgr_jax.kb(average_ranks(a), average_ranks(b))),
         "KB of values, 5": Contestant(hgr_jax.kb),
@@ -98,12 +93,6 @@ def contestants() -> dict[str, Contestant]:
         "RDC": Contestant(functools.partial(hgr_jax.rdc, key=key)),
         "KDE": Contestant(hgr_jax.kde),
         "Spearman, absolute": Contestant(lambda a, b: jnp.abs(hgr_jax.spearman(a, b))),
-    }
-    if not all(importlib.util.find_spec(name) for name in ("maxcorr", "torch")):
-        return ours
-    from bench import peers
-
-    return ours | {
         "maxcorr, double kernel, 5": Contestant(peers.maxcorr_double, PEER_ROWS, 20, on_host=True),
         "maxcorr, neural": Contestant(peers.maxcorr_neural, PEER_ROWS, 5, on_host=True),
     }
@@ -135,18 +124,28 @@ def oracle_values(law: Law, x: Values, y: Values) -> Values:
     return np.array([abs(np.corrcoef(f, g)[0, 1]) for f, g in pairs])
 
 
-def measured(
-    law: Law, rows: int, count: int, place: int, estimates: Mapping[str, Estimates]
-) -> dict[str, Values]:
-    """The values of the oracle and of all estimates on the same samples of a law."""
-    x, y = samples(law, rows, count, place)
-    values = {"oracle": oracle_values(law, x, y)} if law.attained else {}
-    return values | {name: estimate(x, y) for name, estimate in estimates.items()}
+def errors_of(plan: dict[int, int], every: Sequence[Law], estimates: Contestants) -> pd.DataFrame:
+    """Errors and biases of the oracle and of all estimates, by number of rows, law and estimate.
+
+    The law "independence" has the errors of `hgr` alone.
+    """
+    found = []
+    for rows, count in plan.items():
+        print(f"n = {rows:,}", file=sys.stderr, flush=True)
+        ours = {n: over_samples(e) for n, e in estimates.items() if rows <= e.most_rows}
+        for place, law in enumerate(every):
+            x, y = samples(law, rows, count, place)
+            values = {"oracle": oracle_values(law, x, y)} if law.attained else {}
+            values |= {name: estimate(x, y) for name, estimate in ours.items()}
+            found += [(rows, law.name, name, *_error(v - law.hgr)) for name, v in values.items()]
+        x, y = np.random.default_rng([SEED, rows]).standard_normal((2, 2 * count, rows))
+        found.append((rows, "independence", "hgr", *_error(ours["hgr"](x, y))))
+    table = pd.DataFrame(found, columns=["rows", "law", "name", "error", "bias"])
+    return table.set_index(["rows", "law", "name"])
 
 
-def root_mean_square(x: Values) -> float:
-    """The root of the mean square."""
-    return float(np.sqrt(np.mean(np.square(x))))
+def _error(x: Values) -> tuple[float, float]:
+    return float(np.sqrt(np.mean(np.square(x)))), float(np.mean(x))
 
 
 def over_samples(contestant: Contestant) -> Estimates:
@@ -160,29 +159,46 @@ def over_samples(contestant: Contestant) -> Estimates:
     return lambda x, y: np.asarray(ours(*(jnp.asarray(z, jnp.float32) for z in (x, y))), float)
 
 
+def halves(every: Sequence[Law]) -> dict[str, list[str]]:
+    """The names of the laws that were looked at, and of those that were kept out."""
+    return {
+        text: [law.name for law in every if law.tuned is tuned]
+        for text, tuned in (("looked at", True), ("kept out", False))
+    }
+
+
+def mean_cells(found: pd.DataFrame, some: Sequence[str], name: str) -> list[str]:
+    """The mean error of some laws, for each number of rows, and in brackets its ratio."""
+    errors = found["error"].unstack("name")
+    cells = []
+    for _, of_rows in errors.groupby("rows"):
+        means = of_rows.droplevel("rows").loc[list(some)].mean(skipna=False)
+        ratio = "" if name == "oracle" else f" ({means[name] / means['oracle']:.2f})"
+        cells.append("" if np.isnan(means[name]) else f"{means[name]:.4f}{ratio}")
+    return cells
+
+
+def single_cell(found: pd.DataFrame, rows: int, law: Law, name: str) -> str:
+    """The error of an estimate for a law, and in brackets its bias."""
+    if (rows, law.name, name) not in found.index:
+        return ""
+    error, bias = found.loc[(rows, law.name, name)]
+    return f"{error:.3f} ({bias:+.3f})"
+
+
+def of_law(law: Law) -> list[str]:
+    """The first cells of the line of a law."""
+    return [law.name, f"{law.hgr:.3f}", "" if law.tuned else "yes"]
+
+
 def error_tables(
     report: MarkdownReport, plan: dict[int, int], every: Sequence[Law], estimates: Contestants
 ) -> None:
     """Tables of errors: means over the laws, single laws, independence, and not attained HGR."""
-    names = list(estimates)
-    on_all_samples = [name for name, each in estimates.items() if each.samples is None]
-    errors: dict[int, dict[str, dict[str, float]]] = {}
-    biases: dict[str, dict[str, float]] = {}
-    independent: dict[int, float] = {}
-    for rows, count in plan.items():
-        compiled = {n: over_samples(e) for n, e in estimates.items() if rows <= e.most_rows}
-        errors[rows] = {}
-        print(f"n = {rows:,}", file=sys.stderr, flush=True)
-        for place, law in enumerate(every):
-            values = measured(law, rows, count, place, compiled)
-            errors[rows][law.name] = {n: root_mean_square(v - law.hgr) for n, v in values.items()}
-            if rows == min(SHOWN_ROWS, max(plan)):
-                biases[law.name] = {n: float(np.mean(v)) - law.hgr for n, v in values.items()}
-        rng = np.random.default_rng([SEED, rows])
-        x, y = rng.standard_normal((2, 2 * count, rows))
-        independent[rows] = root_mean_square(compiled["hgr"](x, y))
-
+    found = errors_of(plan, every, estimates)
     attained = [law for law in every if law.attained]
+    names = [law.name for law in attained]
+    sizes = [f"n = {rows:,}" for rows in plan]
     report.say("### Error of estimates")
     report.say()
     report.say(
@@ -192,122 +208,70 @@ def error_tables(
     for name, contestant in estimates.items():
         if contestant.samples is not None:
             report.say(f"{name}: of the first {contestant.samples} samples of each law.")
-    report.table(
-        ["", *(f"n = {rows:,}" for rows in plan)],
-        (
-            [name, *(_mean(errors[rows], attained, name) for rows in plan)]
-            for name in ["oracle", *names]
-        ),
-    )
+    shown = ["oracle", *estimates]
+    report.table(["", *sizes], ([name, *mean_cells(found, names, name)] for name in shown))
     report.say(
         "Of the two halves of the laws, `hgr` alone; its median and largest ratio; how often"
         " it has the smallest error of all estimates that have all samples; its error where there"
         " is independence."
     )
+    errors = found["error"].unstack("name")
+    of_attained = errors.loc[(slice(None), names), :]
+    ratios = (of_attained["hgr"] / of_attained["oracle"]).groupby("rows")
+    rivals = [name for name, each in estimates.items() if each.samples is None]
+    best = (of_attained[rivals].idxmin(axis=1) == "hgr").groupby("rows").mean()
+    independent = errors["hgr"].xs("independence", level="law")
     report.table(
-        ["", *(f"n = {rows:,}" for rows in plan)],
-        _halves(errors, independent, attained, on_all_samples),
+        ["", *sizes],
+        [
+            *(
+                [f"{text} ({len(half)})", *mean_cells(found, half, "hgr")]
+                for text, half in halves(attained).items()
+            ),
+            ["median ratio", *(f"{ratio:.2f}" for ratio in ratios.median())],
+            ["largest ratio", *(f"{ratio:.2f}" for ratio in ratios.max())],
+            ["smallest error", *(f"{share:.0%}" for share in best)],
+            ["independence", *(f"{error:.4f}" for error in independent)],
+        ],
     )
-    shown = min(SHOWN_ROWS, max(plan))
-    report.say(f"### Single laws, n = {shown:,}")
+    rows = min(SHOWN_ROWS, max(plan))
+    report.say(f"### Single laws, n = {rows:,}")
     report.say()
     report.say("Root mean squared error, and in brackets the bias.")
     report.table(
-        ["", "HGR", "kept out", "oracle", *names],
-        (
-            [
-                law.name,
-                f"{law.hgr:.3f}",
-                "" if law.tuned else "yes",
-                *(
-                    f"{errors[shown][law.name][n]:.3f} ({biases[law.name][n]:+.3f})"
-                    if n in errors[shown][law.name]
-                    else ""
-                    for n in ["oracle", *names]
-                ),
-            ]
-            for law in every
-        ),
+        ["", "HGR", "kept out", *shown],
+        ([*of_law(law), *(single_cell(found, rows, law, n) for n in shown)] for law in every),
     )
     report.say("Laws without an oracle: no functions attain their HGR, which is a supremum.")
 
 
-def _mean(errors: dict[str, dict[str, float]], some: Sequence[Law], name: str) -> str:
-    of_laws = [errors[law.name] for law in some]
-    if any(name not in of_law for of_law in of_laws):
-        return ""
-    mean, oracle = (float(np.mean([of_law[n] for of_law in of_laws])) for n in (name, "oracle"))
-    return f"{mean:.4f}" + (f" ({mean / oracle:.2f})" if name != "oracle" else "")
-
-
-def _halves(
-    errors: dict[int, dict[str, dict[str, float]]],
-    independent: dict[int, float],
-    attained: Sequence[Law],
-    rivals: Sequence[str],
-) -> Iterator[list[str]]:
-    for text, tuned in (("looked at while it was made", True), ("kept out", False)):
-        half = [law for law in attained if law.tuned is tuned]
-        yield [f"{text} ({len(half)})", *(_mean(e, half, "hgr") for e in errors.values())]
-    ratios = {
-        rows: [e[law.name]["hgr"] / e[law.name]["oracle"] for law in attained]
-        for rows, e in errors.items()
-    }
-    yield ["median ratio", *(f"{np.median(r):.2f}" for r in ratios.values())]
-    yield ["largest ratio", *(f"{max(r):.2f}" for r in ratios.values())]
-    best = []
-    for of_laws in errors.values():
-        smallest = [
-            min((v, n) for n, v in of_laws[law.name].items() if n in rivals)[1] for law in attained
-        ]
-        best.append(f"{np.mean([n == 'hgr' for n in smallest]):.0%}")
-    yield ["smallest error", *best]
-    yield ["independence", *(f"{error:.4f}" for error in independent.values())]
-
-
 def oscillation_table(report: MarkdownReport, plan: dict[int, int], every: Sequence[Law]) -> None:
     """The table of oscillating laws: errors of `hgr`, and the power of the test."""
-    hgr = over_samples(HGR)
-    errors: dict[int, dict[str, dict[str, float]]] = {}
-    biases: dict[int, dict[str, float]] = {}
-    power: dict[str, float] = {}
+    found = errors_of(plan, every, {"hgr": HGR})
     tested = min(SHOWN_ROWS, max(plan))
-    for rows, count in plan.items():
-        errors[rows], biases[rows] = {}, {}
-        print(f"n = {rows:,}", file=sys.stderr, flush=True)
-        for place, law in enumerate(every):
-            values = measured(law, rows, count, place, {"hgr": hgr})
-            errors[rows][law.name] = {n: root_mean_square(v - law.hgr) for n, v in values.items()}
-            biases[rows][law.name] = float(np.mean(values["hgr"])) - law.hgr
-            if rows == tested:
-                pairs = zip(*samples(law, rows, count, place), strict=True)
-                pvalues = [hgr_jax.independence_test(x, y).pvalue for x, y in pairs]
-                power[law.name] = float(np.mean(np.array(pvalues) < 1 - LEVEL))
+    power = {}
+    for place, law in enumerate(every):
+        pairs = zip(*samples(law, tested, plan[tested], place), strict=True)
+        pvalues = [hgr_jax.independence_test(x, y).pvalue for x, y in pairs]
+        power[law.name] = float(np.mean(np.array(pvalues) < 1 - LEVEL))
 
-    def rows_of_table() -> Iterator[list[str]]:
-        halves = [[law for law in every if law.tuned is tuned] for tuned in (True, False)]
-        for name, some in zip(("all", "looked at", "kept out"), (every, *halves), strict=True):
-            means = [_mean(of_laws, some, "hgr") for of_laws in errors.values()]
-            rejected = np.mean([power[law.name] for law in some])
-            yield [f"{name} ({len(some)})", "", "", *means, f"{rejected:.3f}"]
+    def lines() -> Iterator[list[str]]:
+        for text, some in {"all": [law.name for law in every], **halves(every)}.items():
+            rejected = np.mean([power[name] for name in some])
+            means = mean_cells(found, some, "hgr")
+            yield [f"{text} ({len(some)})", "", "", *means, f"{rejected:.3f}"]
         for law in every:
-            cells = [
-                f"{errors[rows][law.name]['hgr']:.3f} ({biases[rows][law.name]:+.3f})"
-                for rows in plan
-            ]
-            kept_out = "" if law.tuned else "yes"
-            yield [law.name, f"{law.hgr:.3f}", kept_out, *cells, f"{power[law.name]:.3f}"]
+            cells = (single_cell(found, rows, law, "hgr") for rows in plan)
+            yield [*of_law(law), *cells, f"{power[law.name]:.3f}"]
 
     report.say("### Oscillations, sawteeth, staircases and clusters")
     report.say()
     report.say(
         "Root mean squared error of `hgr`: means over the laws, and in brackets as a multiple of"
+        " the oracle's; of single laws, and in brackets the bias. Power: the share of samples of"
+        f" {tested:,} rows in which `independence_test` has p < {1 - LEVEL:.2f}."
     )
-    report.say("the oracle's; of single laws, and in brackets the bias.  Power: the share of")
-    report.say(f"samples of {tested:,} rows in which `independence_test` has p < {1 - LEVEL:.2f}.")
-    report.table(
-        ["", "HGR", "kept out", *(f"n = {rows:,}" for rows in plan), "power"], rows_of_table()
-    )
+    report.table(["", "HGR", "kept out", *(f"n = {rows:,}" for rows in plan), "power"], lines())
 
 
 def interval_tables(report: MarkdownReport, plan: dict[int, int], every: Sequence[Law]) -> None:
@@ -318,117 +282,84 @@ def interval_tables(report: MarkdownReport, plan: dict[int, int], every: Sequenc
         low, high = np.array([hgr_jax.hgr_fit(*pair).interval(LEVEL) for pair in pairs]).T
         return low, high
 
-    covered: dict[int, dict[str, float]] = {}
-    widths: dict[int, dict[str, tuple[float, float]]] = {}
-    oracle: dict[int, list[float]] = {}
-    independent: dict[int, float] = {}
+    found: dict[tuple[int, str], dict[str, float]] = {}
+    independent = []
     for rows, count in plan.items():
-        covered[rows], widths[rows], oracle[rows] = {}, {}, []
         for place, law in enumerate(every):
             x, y = samples(law, rows, count, place)
-            low, high = intervals(x, y)
-            covered[rows][law.name] = float(np.mean((low <= law.hgr) & (law.hgr <= high)))
+            ways = {"": intervals(x, y)}
             if law.attained:
-                first, last = oracle_intervals(law, x, y)
-                oracle[rows].append(float(np.mean((first <= law.hgr) & (law.hgr <= last))))
-                widths[rows][law.name] = float(np.mean(high - low)), float(np.mean(last - first))
+                ways["oracle's "] = oracle_intervals(law, x, y)
+            found[rows, law.name] = {}
+            for way, (low, high) in ways.items():
+                covers = np.mean((low <= law.hgr) & (law.hgr <= high))
+                found[rows, law.name] |= {
+                    f"{way}coverage": float(covers),
+                    f"{way}width": float(np.mean(high - low)),
+                }
         x, y = np.random.default_rng([SEED, rows]).standard_normal((2, 2 * count, rows))
-        independent[rows] = float(np.mean(intervals(x, y)[0] == 0))
+        independent.append(f"{np.mean(intervals(x, y)[0] == 0):.3f}")
+    table = pd.DataFrame(found).T
 
-    def cell(rows: int, some: Sequence[Law]) -> str:
+    def cell(rows: int, some: Sequence[str]) -> str:
         """Mean coverage of laws, and the ratio of the mean widths where they are attained."""
-        text = f"{np.mean([covered[rows][law.name] for law in some]):.3f}"
-        if not all(law.attained for law in some):
-            return text
-        of_hgr, of_oracle = np.mean([widths[rows][law.name] for law in some], axis=0)
-        return f"{text} ({of_hgr / of_oracle:.2f})"
+        means = table.loc[[(rows, name) for name in some]].mean(skipna=False)
+        ratio = means["width"] / means["oracle's width"]
+        return f"{means['coverage']:.3f}" + ("" if np.isnan(ratio) else f" ({ratio:.2f})")
 
     attained = [law for law in every if law.attained]
-    halves = [[law for law in attained if law.tuned is tuned] for tuned in (True, False)]
     report.say("### Intervals")
     report.say()
     report.say(
         f"Share of {LEVEL:.0%} intervals of `hgr_fit` that cover HGR, and in brackets their mean"
+        " width, as a multiple of that of the oracle's normal intervals."
     )
-    report.say("width, as a multiple of that of the oracle's normal intervals.")
 
     def summary() -> Iterator[list[str]]:
-        yield ["oracle", *(f"{np.mean(shares):.3f}" for shares in oracle.values())]
-        for name, half in zip(("looked at", "kept out"), halves, strict=True):
-            yield [f"{name} ({len(half)})", *(cell(rows, half) for rows in plan)]
-            lowest = (min((covered[rows][law.name], law.name) for law in half) for rows in plan)
-            yield [f"{name}, lowest", *(f"{share:.3f}, {law}" for share, law in lowest)]
-        yield ["independence", *(f"{share:.3f}" for share in independent.values())]
+        covered = table["oracle's coverage"].groupby(level=0).mean()
+        yield ["oracle", *(f"{share:.3f}" for share in covered)]
+        for text, half in halves(attained).items():
+            yield [f"{text} ({len(half)})", *(cell(rows, half) for rows in plan)]
+            shares = {rows: table["coverage"][rows][half] for rows in plan}
+            yield [f"{text}, lowest", *(f"{s.min():.3f}, {s.idxmin()}" for s in shares.values())]
+        yield ["independence", *independent]
 
-    report.table(["", *(f"n = {rows:,}" for rows in plan)], summary())
+    sizes = [f"n = {rows:,}" for rows in plan]
+    report.table(["", *sizes], summary())
     report.table(
-        ["", "HGR", "kept out", *(f"n = {rows:,}" for rows in plan)],
-        (
-            [
-                law.name,
-                f"{law.hgr:.3f}",
-                "" if law.tuned else "yes",
-                *(cell(rows, [law]) for rows in plan),
-            ]
-            for law in every
-        ),
+        ["", "HGR", "kept out", *sizes],
+        ([*of_law(law), *(cell(rows, [law.name]) for rows in plan)] for law in every),
     )
 
 
-def times(report: MarkdownReport, plan: Sequence[int], estimates: Contestants) -> None:
-    """The table of times of one estimate."""
-    report.say("### Time of one estimate")
-
-    def rows() -> Iterator[list[str]]:
-        for name, contestant in estimates.items():
-            line, estimate = [name], contestant.estimate
-            for size in plan:
-                if size > contestant.most_rows:
-                    line.append("")
-                    continue
-                a, b = (x[0] for x in samples(laws()[0], size, 1, 0))
-                if not contestant.on_host:
-                    a, b = (jnp.asarray(x, jnp.float32) for x in (a, b))
-                    estimate = jax.jit(contestant.estimate)
-                jax.block_until_ready(estimate(a, b))
-                taken = []
-                for _ in range(11):
-                    start = time.perf_counter()
-                    jax.block_until_ready(estimate(a, b))
-                    taken.append(time.perf_counter() - start)
-                line.append(seconds(float(np.median(taken))))
-            yield line
-
-    report.table(["", *(f"n = {size:,}" for size in plan)], rows())
+def errors(report: MarkdownReport, quick: bool) -> None:
+    """Errors of all estimates."""
+    found = {name: each for name, each in contestants().items() if not quick or name in QUICK}
+    error_tables(report, {100: 3} if quick else ROWS, laws()[:: 12 if quick else 1], found)
 
 
-def main(argv: list[str] | None = None) -> int:
+def oscillations(report: MarkdownReport, quick: bool) -> None:
+    """Errors of `hgr` of laws that oscillate."""
+    every = oscillating_laws()[:: 5 if quick else 1]
+    oscillation_table(report, {100: 3} if quick else OSCILLATION_ROWS, every)
+
+
+def intervals(report: MarkdownReport, quick: bool) -> None:
+    """Coverage and width of intervals."""
+    every = laws()[:: 12 if quick else 1]
+    interval_tables(report, {100: 3} if quick else INTERVAL_ROWS, every)
+
+
+PARTS: dict[str, Part] = {
+    "truth errors": errors,
+    "truth oscillations": oscillations,
+    "truth intervals": intervals,
+}
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
     """Print the tables."""
-    parser = bench_parser("truth", __doc__, quick="one length, few laws, samples and estimates")
-    parser.add_argument("--only", choices=PARTS, help="of the tables")
-    options = parser.parse_args(argv)
-    every, oscillating = laws(), oscillating_laws()
-    plan, interval_plan, oscillation_plan = ROWS, INTERVAL_ROWS, OSCILLATION_ROWS
-    estimates = contestants()
-    if options.quick:
-        every, oscillating = every[::12], oscillating[::5]
-        plan, interval_plan, oscillation_plan = {100: 3}, {100: 3}, {100: 3}
-        estimates = {name: each for name, each in estimates.items() if name in QUICK}
-    parts: tuple[Callable[[MarkdownReport], None], ...] = (
-        lambda report: error_tables(report, plan, every, estimates),
-        lambda report: oscillation_table(report, oscillation_plan, oscillating),
-        lambda report: interval_tables(report, interval_plan, every),
-        lambda report: times(report, list(plan), estimates),
-    )
-    for name, part in zip(PARTS, parts, strict=True):
-        if options.only in (None, name):
-            report = MarkdownReport()
-            report.say(describe())
-            report.say()
-            part(report)
-            if options.write:
-                report.keep(f"truth {name}")
-    return 0
+    return run_bench(__doc__, PARTS, arguments)
 
 
 if __name__ == "__main__":

@@ -33,7 +33,7 @@ def shortened(text: str, length: int, mark: str = ELLIPSIS) -> str:
 
 SMALLEST_PVALUE = 1e-12
 """Smallest p-value that is shown.  The laws were verified so far: where they say 1e-12, random
-orders of 200 ranks say 3e-12, and those of 60 say 2e-11 (``python -m bench.rank_law --tail``)."""
+orders of 200 ranks say 3e-12, and those of 60 say 2e-11 (`bench.rank_law.tail`)."""
 
 
 def pvalue_as_text(value: float) -> str:

@@ -59,7 +59,7 @@ def kb(
 
     Cost: that of `hgr_jax.kb`.  A gradient that is needed is computed with the value, by one
     program for every shape: keep the batch size fixed.  Tensors on the CPU are not copied, others
-    go there and the value and the gradient back (``python -m bench.torch_overhead``).
+    go there and the value and the gradient back.
 
     Example:
       >>> import torch, hgr_jax.torch

@@ -21,32 +21,25 @@ from threadpoolctl import threadpool_limits
 import hgr_jax
 from bench import (
     accuracy,
-    agreement,
     calibration,
     conditional,
     coverage,
     fairness,
-    fairness_contestants,
     figures,
     first_use,
     gpu,
     guarantee,
     measures,
-    mutation,
     pair,
     peers,
     power,
     rank_law,
-    reading,
     reference,
-    robustness,
     scale,
     scan,
     training,
     truth,
-    wide,
 )
-from bench import compile as compile_bench
 from bench.data import DISTRIBUTIONS, RELATIONS, data_folder, relation
 from bench.laws import TUNED, laws, oscillating_laws
 from bench.report import RESULTS, MarkdownReport
@@ -64,7 +57,6 @@ def test_every_figure_of_accuracy_is_within_its_bound(capsys: pytest.CaptureFixt
     assert status == 0
     assert sum(name.startswith("value, ") for name in figures) == 2 * (len(DISTRIBUTIONS) + 2)
     assert sum(name.startswith("derivative of ") for name in figures) == 3
-    assert sum(name.endswith("gradient entries that are not finite") for name in figures) == 4
     for name in ("degree 1 is |Pearson|", "affine maps", "order of rows"):
         assert figures[name] == "yes"
 
@@ -73,7 +65,7 @@ def test_an_exceeded_bound_ends_with_1(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     good, bad = accuracy.Figure("good", 1.0, 1.0), accuracy.Figure("bad", float("nan"), 1.0)
-    for section in ("invariance_figures", "derivative_figures", "degenerate_figures"):
+    for section in ("invariance_figures", "derivative_figures"):
         monkeypatch.setattr(accuracy, section, lambda *_: [])
     monkeypatch.setattr(accuracy, "value_figures", lambda quick: [good])
     assert accuracy.main([]) == 0
@@ -82,17 +74,15 @@ def test_an_exceeded_bound_ends_with_1(
     assert "| bad | nan | 1e+00 | EXCEEDED |" in capsys.readouterr().out
 
 
-NEED_TABLES = {training, guarantee}
+NEED_TABLES = {training}
 QUICK: list[tuple[Any, list[str]]] = [
-    (robustness, [f"| {kind}, float32 |" for kind in robustness.KINDS]),
-    (wide, ["| 60 | 1,770 |"]),
-    (scale, ["| a sample | 6,553 | 20,000 |", "| all rows | 20,000 | 20,000 |"]),
-    (pair, ["Time of one estimate", "other units", "In a jitted loss", "Import"]),
+    (scale, ["| a sample | 6,553 | 20,000 |", "| all rows | 20,000 | 20,000 |", "| 60 | 1,770 |"]),
+    (pair, ["Time of one estimate", "raw units"]),
     (training, [f"| {name} | " for name in ("none", "HGR-KB", "HGR-SK", "torch, double kernel")]),
-    (scan, ["| bare matrix product in JAX |", "| `scan` |", scan.NUMPY, "| 20 | 190 |", " GB |"]),
+    (scan, ["| bare matrix product in JAX |", "| `scan` |", scan.NUMPY]),
     (coverage, ["| discrete |"]),
-    (guarantee, ["| 1,000, network, 0.3 | ", "| communities, "]),
-    (fairness, [f"| {n} | " for n in fairness_contestants.QUICK if "fairlearn" not in n]),
+    (guarantee, ["| 1,000, network, 0.3 | ", "| many candidates |"]),
+    (fairness, [f"| {n} | " for n in fairness.QUICK if "fairlearn" not in n]),
     (
         truth,
         [
@@ -105,12 +95,8 @@ QUICK: list[tuple[Any, list[str]]] = [
             "| 80 half waves | 0.839 |  | ",
         ],
     ),
-    (
-        agreement,
-        ["| 7 half waves, n = 300 | 0.839 |", "| independent, n = 300 |", "| made up | 300 |"],
-    ),
     (power, ["| linear | 1.00 |", "mean of dependent ones", "| Pearson | IDS | MGC |"]),
-    (conditional, ["| determined |  | 0.00 / 0.00 / 0.00 |", "| mixed | 10 | GCM | 1 |"]),
+    (conditional, ["| determined |  | 0.00 / 0.00 / 0.00 |"]),
 ]
 
 
@@ -131,8 +117,7 @@ def test_quick_runs(
     if bench is power:
         pytest.importorskip("hyppo", reason="the simulations are hyppo's")
     few_steps = functools.partial(FairMLPRegressor, steps=100)
-    monkeypatch.setattr(fairness_contestants, "FairMLPRegressor", few_steps)
-    monkeypatch.setattr(fairness, "ATTRIBUTES", fairness.ATTRIBUTES[:1])
+    monkeypatch.setattr(fairness, "FairMLPRegressor", few_steps)
     monkeypatch.setattr(scan, "others", lambda *_, **__: None)  # packages that take minutes
     with threadpool_limits(1):  # threads of OpenMP wait for each other on a busy machine
         assert not bench.main(["--quick"])
@@ -140,11 +125,6 @@ def test_quick_runs(
     assert [text for text in shown if text not in printed] == []
     assert "| no |" not in printed
     assert "nan" not in printed
-
-
-def test_reading_quick(capsys: pytest.CaptureFixture[str]) -> None:
-    assert reading.main(["--quick"]) == 0
-    assert "| hgr_jax |" in capsys.readouterr().out
 
 
 @pytest.mark.slow
@@ -161,53 +141,22 @@ def test_gpu_quick_on_the_host(
 def test_first_use_quick(
     capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setitem(first_use.BOUNDS, "titanic", 300.0)  # of a busy machine
+    monkeypatch.setitem(first_use.BOUNDS, "numbers", 300.0)  # of a busy machine
     assert first_use.main(["--quick"]) == 0
-    (row,) = [line for line in capsys.readouterr().out.splitlines() if "| titanic |" in line]
+    (row,) = [line for line in capsys.readouterr().out.splitlines() if "| numbers |" in line]
     assert row.endswith("| 300 s | yes |")
-    monkeypatch.setitem(first_use.BOUNDS, "titanic", 0.0)
+    monkeypatch.setitem(first_use.BOUNDS, "numbers", 0.0)
     cost = first_use.Cost(1.0, 1.0, 1.0)
     monkeypatch.setattr(first_use, "rows_of", lambda *_, others: [("hgr-jax scan", cost)])
     monkeypatch.setattr(first_use, "STARTS", {})
     assert first_use.main(["--quick"]) == 1
 
 
-@pytest.mark.slow
-def test_compile_quick(capsys: pytest.CaptureFixture[str]) -> None:
-    assert compile_bench.main(["--quick"]) == 0
-    rows = [line.split(" | ") for line in capsys.readouterr().out.splitlines()]
-    (first,) = (row for row in rows if row[0] == "| kb")
-    programs, lines, maps = (int(cell.replace(",", "")) for cell in first[4:7])
-    assert programs == 1
-    assert 100 < lines < 3_000
-    most = compile_bench.MAX_MAPS["kb"]
-    if maps > most and jax.__version_info__ >= (0, 10):
-        assert maps <= 2 * most
-        pytest.xfail(f"{maps} maps: these releases compile every kernel of a program apart")
-    assert 0 <= maps <= most
-
-
-@pytest.mark.slow
-def test_torch_overhead_quick(
-    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
-    pytest.importorskip("torch", reason="the extra torch is not installed")
-    from bench import torch_overhead
-
-    bound = torch_overhead.BOUNDS["kb", 2_048]
-    monkeypatch.setitem(torch_overhead.BOUNDS, ("kb", 2_048), 100.0)  # of a busy machine
-    assert torch_overhead.main(["--quick"]) == 0
-    rows = [line for line in capsys.readouterr().out.splitlines() if line.startswith("| `")]
-    assert [row.split("`")[1] for row in rows] == ["kb", "sk", "total"]
-    assert rows[0].endswith("| 100.00 | yes |")
-    assert bound == 1.5
-
-
 def test_plain_numpy_agrees_with_the_scan() -> None:
     x = np.random.default_rng(0).standard_normal((1000, 10))
     found = hgr_jax.scan(x.astype(np.float32), h=5, k=5, test=None)
     first, second = found.pairs.T
-    np.testing.assert_allclose(scan.numpy_scan(x), found.correlation[first, second], atol=1e-6)
+    np.testing.assert_allclose(peers.numpy_scan(x), found.correlation[first, second], atol=1e-6)
 
 
 def test_generalised_demographic_parity() -> None:
@@ -278,30 +227,11 @@ def test_oscillating_laws_are_as_dependent_as_one_period() -> None:
         assert np.corrcoef(f, g)[0, 1] == pytest.approx(law.hgr, abs=0.02)
 
 
-def test_disagreement_is_counted() -> None:
-    seen = agreement.Seen(
-        values={"hgr": 0.9, "scan": 0.7, "findings": 0.7005},
-        intervals={"hgr_fit": (0.8, 0.95), "scan": (0.0, 0.8)},
-        pvalues={"scan": 0.01, "independence_test": 0.3},
-        standard_error=0.02,
-    )
-    assert seen.difference == pytest.approx(0.2)
-    assert seen.extremes == "scan 0.700, hgr 0.900"
-    assert seen.outside == 3
-    assert seen.contradictions == {"hgr_fit": 1, "scan": 1}
-    assert [seen.too_high(hgr) for hgr in (0.5, 0.8, 0.82)] == [3, 1, 0]
-    once = agreement.Seen({"hgr": 0.7, "scan": 0.7004}, {"scan": (0.6, 0.7)}, {"scan": 0.05})
-    shown = agreement.cells([seen, once])
-    assert shown[0] == "1 of 2"
-    assert shown[2:] == ["3 of 8", "hgr_fit 1, scan 1"]
-    seen.values["scan"] = math.nan
-    assert agreement.cells([seen])[0] == "1 of 1"
-
-
 @pytest.mark.slow
 def test_rank_law_quick(capsys: pytest.CaptureFixture[str]) -> None:
     assert rank_law.main(["--quick"]) == 0
-    assert rank_law.main(["--quick", "--tail"]) == 0
+    (by_the_law, by_splitting), *_ = rank_law.tail(60, least=0.5)
+    assert by_the_law == pytest.approx(by_splitting, rel=0.5)
     (row,) = [line for line in capsys.readouterr().out.splitlines() if line.startswith("| 50 |")]
     ratios = [float(cell) for cell in row.strip("| ").split(" | ")[1:]]
     law = np.exp(log_probability(np.log(LEVELS), 50)) / LEVELS
@@ -337,10 +267,7 @@ def test_the_table_of_ranks_is_smooth_for_many_rows() -> None:
 
 
 @pytest.mark.slow
-def test_calibration_quick(
-    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
-    monkeypatch.setattr(calibration, "CONDITIONS", dict(list(calibration.CONDITIONS.items())[1:3]))
+def test_calibration_quick(capsys: pytest.CaptureFixture[str]) -> None:
     assert calibration.main(["--quick"]) == 0
     printed = capsys.readouterr().out
     rows = [line.split(" | ") for line in printed.splitlines() if " | 300 | " in line]
@@ -349,9 +276,6 @@ def test_calibration_quick(
     for row in rows:
         assert row[2].startswith("rank")
         assert 2.5 < float(row[4].rstrip("%")) < 8
-    assert "| linear | " in printed
-    assert "| weights, lognormal | 80 | permutation | " in printed
-    assert "| given c, a = c + e | 80 | residuals | " in printed
 
 
 def test_every_measure_is_timed() -> None:
@@ -424,22 +348,7 @@ def test_no_figure_is_of_a_release_that_is_excluded() -> None:
         assert version[1] in allowed.specifier, path.name
 
 
-def test_arrows_are_those_of_the_cpdag() -> None:
-    reference = pytest.importorskip("causallearn.utils.DAG2CPDAG").dag2cpdag
-    graph = pytest.importorskip("causallearn.graph.Dag").Dag
-    node = pytest.importorskip("causallearn.graph.GraphNode").GraphNode
-    counts = []
-    for seed in range(20):
-        _, edges = conditional.random_graph(np.random.default_rng(seed), 5, 4 + seed // 3, False)
-        nodes = [node(str(i)) for i in range(4 + seed // 3)]
-        dag = graph(nodes)
-        for i, j in edges:
-            dag.add_directed_edge(nodes[i], nodes[j])
-        ends = reference(dag).graph  # [j, i] is the end at j
-        expected = {(int(i), int(j)) for j, i in np.argwhere((ends == 1) & (ends.T == -1))}
-        assert conditional.cpdag(edges) == expected
-        counts.append(0 < len(expected) < len(edges))
-    assert sum(counts) > 3
+def test_means_of_laws_are_near_their_hgr() -> None:
     rows = figures.means_of_laws().splitlines()[2:]
     assert [row.split(" | ")[0].strip("| ") for row in rows] == [law.name for law in laws()]
     shown = {float(row.split(" | ")[1]): float(row.split(" | ")[4]) for row in rows[:3]}
@@ -452,48 +361,6 @@ def test_a_figure_is_a_cell_of_a_result() -> None:
     )
     with pytest.raises(LookupError, match="no row 'nobody' with a column 'KB'"):
         figures.cells("pair", "nobody", "KB")
-
-
-SOURCE = '''
-"""Text of 1."""
-TILE = 3
-FIRST = 0.5
-
-
-def within(x: int, most: int = 2, *, wise: bool = True) -> bool:
-    assert x > 4
-    if not wise and x < 5:
-        raise ValueError(f"{6}" + "7")
-    return "é" + str(x[most:])
-'''
-
-
-def test_mutants_are_of_what_is_computed() -> None:
-    mutants = mutation.mutants_of("some.py", SOURCE)
-    assert [(each.line, each.before, each.after) for each in mutants] == [
-        (4, "0.5", "0.55"),
-        (7, "2", "3"),
-        (7, "True", "False"),
-        (9, "not wise and x < 5", "not wise or x < 5"),
-        (9, "not wise", "wise"),
-        (9, "x < 5", "x <= 5"),
-        (9, "5", "6"),
-        (11, "'é' + str(x[most:])", "not ('é' + str(x[most:]))"),
-        (11, "most", "(most) + 1"),
-    ]
-    assert mutants[-1].applied(SOURCE) == SOURCE.replace("[most:", "[((most) + 1):")
-    assert mutants[-1].around == ("within",)
-
-
-def test_mutants_are_caught_by_tests_that_fail_for_them(tmp_path: Path) -> None:
-    test = "from some import FIRST\n\n\ndef test_first():\n    assert FIRST == 0.5\n"
-    for name, text in {"some.py": SOURCE, "test_some.py": test}.items():
-        (tmp_path / name).write_text(text)
-    first, second, *_ = mutation.mutants_of("some.py", SOURCE)
-    caught = mutation.caught_by(first, ["test_some.py"], tmp_path, limit=60)
-    assert caught == (True, "test_some.py::test_first")
-    assert mutation.caught_by(second, ["test_some.py"], tmp_path, limit=60) == (False, "no test")
-    assert (tmp_path / "some.py").read_text() == SOURCE
 
 
 def test_report_keeps_its_section_only(tmp_path: Path) -> None:
@@ -511,3 +378,5 @@ def test_report_keeps_its_section_only(tmp_path: Path) -> None:
     assert "old" not in text
     with pytest.raises(ValueError, match="no section"):
         report.keep("y", path, tmp_path / "results")
+    with pytest.raises(ValueError, match="no section"):
+        gpu.main(["--quick", "--write"])

@@ -13,7 +13,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import hgr_jax
-from bench.robustness import KINDS
+from bench.data import KINDS
 
 
 def error(text: str, exact: Any, **variables: np.ndarray) -> float:

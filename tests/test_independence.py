@@ -16,7 +16,7 @@ from scipy import stats
 from scipy.stats import hypergeom
 
 import hgr_jax
-from bench.conditional_designs import DESIGNS
+from bench.conditional import DESIGNS
 from hgr_jax import independence_test, scan
 from hgr_jax.core.host.ranks import BLOCKS, RankedColumn
 from hgr_jax.inference import IndependenceTest, roys_root

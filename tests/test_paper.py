@@ -1,35 +1,28 @@
-"""Small runs of the paper's experiments, and what happens when one is interrupted."""
+"""Small runs of the paper's experiments, and the tasks that they train."""
 
 from __future__ import annotations
 
 import csv
 import dataclasses
-import functools
-import os
-import signal
-import subprocess
-import sys
-import time
 from pathlib import Path
-from typing import Any
 
+import jax
 import numpy as np
 import pytest
 from flax import nnx
+from sklearn.model_selection import KFold
 
+import hgr_jax
 from bench.data import data_folder
 from bench.paper import __main__ as paper
-from bench.paper import enforcement, grid, heldout, tables
-from bench.paper.folds import over_folds
-from bench.paper.output import Output
-from hgr_jax.fairness import MLP, FairTrainer, Penalty
+from bench.paper import enforcement, grid, tables
+from bench.paper.output import Output, new_figure
+from hgr_jax.fairness import MLP, FairTrainer, Penalty, didi
 
-NEED_TABLES = {
-    *("monotonicity", "importance", "causality", "results", "heldout", "calibration", "history")
-}
+NEED_TABLES = {*("monotonicity", "importance", "causality", "results")}
 
 
-SLOW = {"correlations", "determinism", "heldout", "history", "properties", "results", "usecase"}
+SLOW = {"correlations", "determinism", "properties", "results"}
 
 
 @pytest.mark.parametrize(
@@ -57,71 +50,14 @@ def test_experiment(name: str, tmp_path: Path, capsys: pytest.CaptureFixture[str
         assert float(rows[0][1]) == pytest.approx(1)
 
 
-SMALL = grid.Grid(("sin", "sign"), ("ORACLE", "RDC"), (0.0, 2.0), 2, 3, size=101)
-
-
-def test_a_grid_goes_on_where_it_stopped(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    whole = SMALL.run(Output(tmp_path / "whole"))
-    output = Output(tmp_path / "interrupted")
-    original, calls, stop = grid.Grid._part, [], [3]
-
-    def interrupted(self: grid.Grid, part: tuple[str, str, float], output: Output) -> np.ndarray:
-        calls.append(part)
-        if len(calls) in stop:
-            raise KeyboardInterrupt
-        return original(self, part, output)
-
-    monkeypatch.setattr(grid.Grid, "_part", interrupted)
-    with pytest.raises(KeyboardInterrupt):
-        SMALL.run(output)
-    kept = list((output.folder / "cache").glob("*.npy"))
-    assert 0 < len(kept) < 8
-    kept[0].write_bytes(b"half of a f")  # a damaged part counts as not there
-
-    calls.clear()
-    stop.clear()
-    resumed = SMALL.run(output)
-    assert len(calls) == 8 - (len(kept) - 1)
-    for key, values in whole.items():
-        assert values.shape == (2, 2, 3)
-        np.testing.assert_array_equal(resumed[key], values)
-    np.testing.assert_allclose(whole["sin", "ORACLE"][0], 1, atol=1e-6)
-    assert whole["sin", "ORACLE"][1].std(axis=1).max() == 0
-    assert whole["sin", "RDC"][1].std(axis=1).min() > 0
-
-
-def test_folds_go_on_where_they_stopped(tmp_path: Path) -> None:
-    trained: list[tuple[str, int]] = []
-
-    def train(name: str, index: int) -> list[float]:
-        if len(trained) == 3:
-            raise KeyboardInterrupt
-        trained.append((name, index))
-        return [float(len(name)), index]
-
-    output = Output(tmp_path)
-    cases = {(name,): functools.partial(train, name) for name in ("one", "three")}
-    with pytest.raises(KeyboardInterrupt):
-        over_folds(output, "history", cases, 2, "quick")
-    assert trained == [("one", 0), ("one", 1), ("three", 0)]
-    trained.clear()
-    found = over_folds(output, "history", cases, 2, "quick")
-    assert trained == [("three", 1)]
-    assert list(found) == list(cases)
-    np.testing.assert_array_equal(found["one",], [[3, 0], [3, 1]])
-    np.testing.assert_array_equal(found["three",], [[5, 0], [5, 1]])
-    over_folds(output, "history", cases, 1, "in full")  # figures of other settings are others
-    assert trained == [("three", 1), ("one", 0), ("three", 0)]
-
-
 @pytest.mark.slow
-def test_the_claims_of_the_paper_about_its_synthetic_data(tmp_path: Path) -> None:
+def test_the_claims_of_the_paper_about_its_synthetic_data() -> None:
     """Means over seeds of KB, SK and KDE beside the oracle, at the paper's size and noise."""
     relationships = ("circle", "x_square", "sin")
     measures = ("ORACLE", "HGR-KB", "HGR-SK", "HGR-KDE")
     noises = (0.0, 0.2, 0.4, 1.0, 1.6, 2.0, 3.0)
     small = grid.Grid(relationships, measures, noises, data_seeds=10, algorithm_seeds=3)
-    values = small.run(Output(tmp_path))
+    values = small.run()
     mean = {key: v.mean(axis=(1, 2)) for key, v in values.items()}
     for name in relationships:
         assert values[name, "HGR-KB"].std(axis=2).max() == 0
@@ -138,20 +74,6 @@ def test_the_claims_of_the_paper_about_its_synthetic_data(tmp_path: Path) -> Non
         assert (mean[name, "HGR-KDE"][high] < oracle[high]).all()
     assert (mean["circle", "HGR-SK"] < 0.15).all()
     assert (mean["sin", "HGR-SK"] > mean["sin", "ORACLE"] - 1e-3).all()
-
-
-def test_ctrl_c_ends_at_once_and_keeps_what_is_finished(tmp_path: Path) -> None:
-    command = [sys.executable, "-m", "bench.paper", "determinism", "--out", str(tmp_path)]
-    process = subprocess.Popen(command, stderr=subprocess.PIPE, stdout=subprocess.DEVNULL)
-    assert process.stderr is not None
-    deadline = time.monotonic() + 120
-    while not list(tmp_path.glob("cache/*.npy")) and time.monotonic() < deadline:
-        time.sleep(0.1)
-    os.kill(process.pid, signal.SIGINT)
-    _, errors = process.communicate(timeout=120)
-    assert process.returncode == -signal.SIGINT
-    assert b"Traceback" not in errors
-    assert list(tmp_path.glob("cache/*.npy"))
 
 
 def test_without_the_tables_an_experiment_says_so(
@@ -191,15 +113,51 @@ def test_every_table_has_a_pair() -> None:
     assert sum(adult[n] for n in adult.features if n.startswith("sex=")).tolist() == [1] * 48842
 
 
-def test_a_census_of_tracts() -> None:
-    path = (data_folder() or Path()) / "acs2015_minnesota_tract_data.csv"
-    if not path.is_file():
-        pytest.skip(f"{path.name} is neither in ../shared/data nor in HGR_JAX_DATA")
-    (tracts,) = tables.load(["census"], tract=path)
-    assert tracts.name == "census (tracts)"
-    assert tracts.x.shape == (1331, 32)
-    assert tracts["State=Minnesota"].all()
-    assert set(tracts["Unemployment"]) == {0, 1}
+def test_the_same_figure_is_the_same_file(tmp_path: Path) -> None:
+    found = []
+    for folder in ("first", "second"):
+        figure = new_figure(2, 2)
+        figure.subplots().plot([0, 1])
+        Output(tmp_path / folder).figure("line", figure)
+        found.append((tmp_path / folder / "line.png").read_bytes())
+    assert found[0] == found[1]
+
+
+@pytest.fixture(scope="module")
+def patients() -> enforcement.Setting:
+    return enforcement.settings(["diabetes"])["diabetes"]
+
+
+def test_every_measure_of_a_prediction(patients: enforcement.Setting) -> None:
+    _, part = patients.fold(1)
+    prediction = part.y + 0.1 * part.z
+    found = patients.measured(prediction, part, neural_steps=5)
+    assert tuple(found) == enforcement.MEASURES
+    neural = hgr_jax.neural(part.z, prediction, key=jax.random.key(0), steps=5)
+    assert found["HGR-NN"] == pytest.approx(float(neural), abs=1e-5)
+    assert found["HGR-SK"] <= found["HGR-KB"]
+    sex = part.x[:, patients.data.features.index("sex")]
+    assert found["DIDI"] == pytest.approx(didi(prediction, sex))
+    assert len(np.unique(sex)) == 2
+
+
+def test_folds_of_a_classification_are_stratified(patients: enforcement.Setting) -> None:
+    data = patients.data
+    rare = (data.y > np.quantile(data.y, 0.95)).astype(np.float64)
+    changed = type(data)(
+        data.name, data.x, rare, data.z, data.features, data.target, data.protected,
+        "classification",
+    )  # fmt: skip
+    setting = enforcement.Setting(changed, (4,), None, 0.2)
+    shares = [rare[setting.rows(i)[1]].mean() for i in range(enforcement.FOLDS)]
+    assert np.ptp(shares) < 0.02
+    plain = [rare[held].mean() for _, held in KFold(5, shuffle=True, random_state=0).split(rare)]
+    assert np.ptp(plain) > 0.02
+    train, held = setting.fold(0)
+    decided = setting.didi(np.where(held.y > 0, 0.9, 0.1).astype(np.float32), held)
+    sex = held.x[:, changed.features.index("sex")]
+    assert decided == pytest.approx(didi(held.y, sex))
+    assert len(train.x) + len(held.x) == len(rare)
 
 
 @pytest.fixture(scope="module")
@@ -228,38 +186,18 @@ def test_torch_trains_the_same_task(communities: enforcement.Setting) -> None:
     pytest.importorskip("torch", reason="the peer's trainings need torch")
     from bench import torch_training
 
-    train, validation = communities.fold(0)
-    free = torch_training.train(communities, train, validation, "none", 30)
-    held = torch_training.train(communities, train, validation, "double kernel", 3)
-    assert free.predictions[0].shape == train.y.shape
-    assert free.predictions[1].shape == validation.y.shape
-    assert communities.scores(free.predictions[0], train)[0] > 0
-    assert held.seconds / 3 > free.seconds / 30
+    train, _ = communities.fold(0)
+    for penaliser in ("none", "double kernel"):
+        training = torch_training.Training(communities, train, penaliser)
+        before = [weights.detach().clone() for weights in training.network.parameters()]
+        training.step()
+        after = list(training.network.parameters())
+        assert all((old != new).any() for old, new in zip(before, after, strict=True))
+        assert (float(training.multiplier.detach()) > 0) is (penaliser != "none")
     batched = dataclasses.replace(communities, batch=512)
     training = torch_training.Training(batched, train, "none")
     rows = [next(training.batches) for _ in range(3)]
     assert len(set(np.concatenate(rows).tolist())) == 3 * 512
-
-
-def test_inner_folds_choose_from_training_rows_only(
-    communities: enforcement.Setting, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    train, _ = communities.rows(0)
-    seen = set()
-
-    def curve(way: heldout.Way, setting: enforcement.Setting, *parts: Any) -> np.ndarray:
-        seen.add((len(parts[0].x), len(parts[1].x)))
-        value = 0.2 + 0.2 * way.factor + (0.1 if way.degree == 2 else 0.0)
-        return np.array([[0, 0.1 * way.factor, 0, value], [0, 0.2 * way.factor, 0, value]])
-
-    monkeypatch.setattr(heldout.Way, "curve", curve)
-    way = heldout.choose(communities, 0)
-    assert {sum(sizes) for sizes in seen} == {len(train)}
-    # 0.2 + 0.2 x 0.65 is above 0.3 for every candidate: the lowest is taken, at its first step.
-    assert (way.degree, way.factor, way.steps) == (5, 0.65, heldout.CHUNK)
-    monkeypatch.setattr(heldout, "THRESHOLDS", (1.0, 0.45, 0.4))
-    way = heldout.choose(communities, 0)
-    assert (way.degree, way.factor, way.steps) == (5, 0.45, 2 * heldout.CHUNK)
 
 
 @pytest.mark.slow

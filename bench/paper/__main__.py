@@ -1,4 +1,4 @@
-"""The command: ``python -m bench.paper NAME [--quick] [--out DIR] [options]``."""
+"""The command: ``python -m bench.paper NAME [--quick] [--out DIR]``."""
 
 from __future__ import annotations
 
@@ -7,12 +7,9 @@ import importlib
 import signal
 import sys
 from pathlib import Path
-from typing import Any
 
-from bench.machine import describe
-from bench.paper.options import OPTIONS, add_options, flag, taken
-from bench.paper.output import UNSTEADY, ExperimentError, Output
-from bench.report import MarkdownReport
+from bench.paper.output import ExperimentError, Output
+from bench.report import MarkdownReport, describe
 
 EXPERIMENTS = (
     "overfitting",
@@ -26,10 +23,6 @@ EXPERIMENTS = (
     "importance",
     "causality",
     "results",
-    "heldout",
-    "calibration",
-    "history",
-    "usecase",
 )
 RESULTS = Path(__file__).with_name("results")
 README = Path(__file__).with_name("README.md")
@@ -45,19 +38,9 @@ def main(arguments: list[str] | None = None) -> int:
     parser.add_argument("name", choices=(*EXPERIMENTS, "all"), help="an experiment, or all of them")
     parser.add_argument("--quick", action="store_true", help="a small version, to see it work")
     parser.add_argument("--out", type=Path, help="folder to write to; default: results, here")
-    parser.add_argument(
-        "--formats", nargs="+", choices=tuple(UNSTEADY), default=["png"], help="of the figures"
-    )
-    add_options(parser)
     options = parser.parse_args(arguments)
-    given = {name: value for name, value in vars(options).items() if name in OPTIONS}
     names = EXPERIMENTS if options.name == "all" else (options.name,)
-    for name in given:
-        takers = [known for known in EXPERIMENTS if name in taken(_experiment(known).run)]
-        if not set(takers) & set(names):
-            parser.error(f"{flag(name)} is an option of {', '.join(takers)}; not of {options.name}")
-    folder = RESULTS / "quick" if options.quick else RESULTS / "other" if given else RESULTS
-    output = Output(options.out or folder, tuple(options.formats))
+    output = Output(options.out or (RESULTS / "quick" if options.quick else RESULTS))
     try:
         output.folder.mkdir(parents=True, exist_ok=True)
     except OSError as error:
@@ -66,10 +49,8 @@ def main(arguments: list[str] | None = None) -> int:
     print(describe(), flush=True)
     status = 0
     for name in names:
-        experiment = _experiment(name)
-        those = {option: given[option] for option in taken(experiment.run) if option in given}
         try:
-            line = experiment.run(output, quick=options.quick, **those)
+            line = importlib.import_module(f"bench.paper.{name}").run(output, quick=options.quick)
         except ExperimentError as error:
             print(f"{name}: {error}", file=sys.stderr)
             status = 1
@@ -81,10 +62,6 @@ def main(arguments: list[str] | None = None) -> int:
     if status == 0:
         print(f"figures and tables are in {output.folder}")
     return status
-
-
-def _experiment(name: str) -> Any:
-    return importlib.import_module(f"bench.paper.{name}")
 
 
 def _keep(output: Output) -> None:

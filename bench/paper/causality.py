@@ -2,48 +2,32 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from typing import Any
 
-import jax.numpy as jnp
 import numpy as np
 from numpy.typing import NDArray
 
 import hgr_jax
 from bench.paper import tables
-from bench.paper.importance import against
-from bench.paper.output import ExperimentError, Output, new_figure
+from bench.paper.output import Output, new_figure
 from hgr_jax.plotting import literal
 
 SHOWN = 3000
 """Points drawn of each table, evenly spaced."""
 
 
-def run(
-    output: Output,
-    *,
-    quick: bool,
-    chosen: Sequence[str] | None = None,
-    on: str | None = None,
-    top: int | None = None,
-    degree: int = 5,
-) -> str:
-    """The least squares of both directions between protected attribute and target.
-
-    With ``on``, between that column and the ``top`` (5) others of the highest HGR-KB with it.
-    """
-    if top is not None and on is None:
-        raise ExperimentError("--top is of the columns that --on is compared with: give --on too")
+def run(output: Output, *, quick: bool) -> str:
+    """The least squares of both directions between protected attribute and target."""
     rows, panels = [], []
-    for table in tables.load(chosen, quick=quick):
-        for name, other in _pairs(table, on, top or 5, degree):
-            a, b = (table[c].astype(np.float32) for c in (name, other))
-            direct = hgr_jax.kb_fit(a, b, h=degree, k=1)
-            inverse = hgr_jax.kb_fit(a, b, h=1, k=degree)
-            single = hgr_jax.sk_fit(a, b, d=degree)
-            values = float(direct.correlation), float(inverse.correlation)
-            rows.append((table.name, name, other, *values, single.explains))
-            panels.append((table.name, (name, other), (a, b), direct, inverse))
+    for table in tables.load(quick=quick):
+        a, b = tables.pair(table)
+        direct = hgr_jax.kb_fit(a, b, h=5, k=1)
+        inverse = hgr_jax.kb_fit(a, b, h=1, k=5)
+        single = hgr_jax.sk_fit(a, b, d=5)
+        names = table.protected, table.target
+        values = float(direct.correlation), float(inverse.correlation)
+        rows.append((table.name, *names, *values, single.explains))
+        panels.append((table.name, names, (a, b), direct, inverse))
     figure = new_figure(13, 3 * len(panels))
     axes = figure.subplots(len(panels), 4, squeeze=False)
     for row, panel in zip(axes, panels, strict=True):
@@ -57,17 +41,6 @@ def run(
         )
         + ". The larger one is the better fit, which is a hint and no proof of a cause."
     )
-
-
-def _pairs(table: tables.Table, on: str | None, top: int, degree: int) -> list[tuple[str, str]]:
-    if on is None:
-        return [(table.protected, table.target)]
-    x = table[on]
-    others = [name for name in (*table.features, table.target) if name != on]
-    features = np.stack([table[name] for name in others]).astype(np.float32)
-    values, _ = against(jnp.asarray(x, jnp.float32), jnp.asarray(features), degree)
-    order = np.argsort(values)[::-1][:top]
-    return [(on, others[i]) for i in order]
 
 
 def _draw(

@@ -2,17 +2,16 @@
 
 from __future__ import annotations
 
-import dataclasses
 import functools
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 
 import jax
 import numpy as np
 from numpy.typing import NDArray
 
 import hgr_jax
-from bench.paper.grid import DEGREE, NOISES, RANDOM, WITHOUT_FIT, Grid, contestant, fits
-from bench.paper.output import STYLES, ExperimentError, Output, band, new_figure, style
+from bench.paper.grid import RANDOM, Grid, estimates
+from bench.paper.output import STYLES, Output, new_figure
 from bench.timing import race
 from hgr_jax.datasets import synthetic
 
@@ -21,130 +20,63 @@ WITHIN_REACH = ("circle", "x_square", "y_square", "sin")
 """Relationships that polynomials of degree 5 can follow."""
 
 
-def run(
-    output: Output,
-    *,
-    quick: bool,
-    relationships: Sequence[str] | None = None,
-    measures: Sequence[str] | None = None,
-    noises: Sequence[float] | None = None,
-    seeds: int | None = None,
-    algorithm_seeds: int | None = None,
-    test: bool = False,
-) -> str:
-    """The grid of the paper: 16 noise levels, 10 data seeds, 10 algorithm seeds.
-
-    With ``test`` also the values of the same transformations on fresh samples, as another figure.
-    """
-    unknown = set(relationships or ()) - set(synthetic.RELATIONSHIPS)
-    if unknown:
-        raise ExperimentError(
-            f"relationships are {', '.join(synthetic.RELATIONSHIPS)}; got {', '.join(unknown)}"
-        )
-    grid = Grid(
-        tuple(relationships or (("circle",) if quick else RELATIONSHIPS)),
-        tuple(measures or STYLES),
-        tuple(noises or ((0.0, 1.0, 3.0) if quick else NOISES)),
-        seeds or (2 if quick else 10),
-        algorithm_seeds or (2 if quick else 10),
-        size=201 if quick else 1001,
-        neural_steps=20 if quick else 1000,
-    )
-    for measure in grid.measures:
-        contestant(grid.relationships[0], measure, test=test and _has_fresh(measure))
-    values = grid.run(output)
+def run(output: Output, *, quick: bool) -> str:
+    """The grid of the paper: 16 noise levels, 10 data seeds, 10 algorithm seeds."""
+    grid = Grid(RELATIONSHIPS, tuple(STYLES))
+    if quick:
+        grid = Grid(("circle",), tuple(STYLES), (0.0, 1.0, 3.0), 2, 2, size=201, neural_steps=20)
+    values = grid.run()
     levels = {
         name: _null_level(name, grid.size, 20 if quick else 200) for name in grid.relationships
     }
     times = _times(grid, rounds=1 if quick else 5)
     output.table("correlations_times", ("measure", "seconds"), times.items())
-    _show(output, "correlations", grid, values, levels, times)
-    line = _conclusion(values, grid) if measures is None else _means(values, grid)
-    if test:
-        fresh = dataclasses.replace(
-            grid, measures=tuple(filter(_has_fresh, grid.measures)), test=True
-        )
-        of_fresh = fresh.run(output)
-        _show(output, "correlations_test", fresh, of_fresh, levels, times)
-        line += " On fresh samples: " + _means(of_fresh, fresh)
-    return line
-
-
-def _has_fresh(measure: str) -> bool:
-    """Whether a measure has a value on fresh samples."""
-    return measure in (*WITHOUT_FIT, *fits()) or DEGREE.fullmatch(measure) is not None
-
-
-def _means(values: Mapping[tuple[str, str], NDArray[np.float64]], grid: Grid) -> str:
-    each = [
-        f"{name} {np.mean([values[r, name].mean() for r in grid.relationships]):.3f}"
-        for name in grid.measures
-    ]
-    return "Means over relationships, noise levels and seeds: " + ", ".join(each) + "."
+    _show(output, grid, values, levels, times)
+    return _conclusion(values, grid)
 
 
 def _show(
     output: Output,
-    name: str,
     grid: Grid,
     values: Mapping[tuple[str, str], NDArray[np.float64]],
     levels: Mapping[str, float],
     times: Mapping[str, float],
 ) -> None:
     """Write the table and the figure."""
-    noises = np.asarray(grid.noises)
-    output.table(
-        name,
-        (
-            "relationship",
-            "noise",
-            "measure",
-            "mean",
-            "sd",
-            "sd over data seeds",
-            "sd over algorithm seeds",
-            "null level of HGR-KB",
-        ),
-        [
-            (
-                relationship,
-                noise,
-                measure,
-                cell.mean(),
-                cell.std(),
-                cell.mean(axis=1).std(),
-                np.mean(cell.std(axis=1)),
-                levels[relationship],
-            )
-            for (relationship, measure), of_noise in values.items()
-            for noise, cell in zip(grid.noises, of_noise, strict=True)
-        ],
+    header = (
+        *("relationship", "noise", "measure", "mean", "sd", "sd over data seeds"),
+        *("sd over algorithm seeds", "null level of HGR-KB"),
     )
-    columns = 4
-    lines = -(-(len(grid.relationships) + 2) // columns)
-    figure = new_figure(14, 4.5 * lines)
-    axes = figure.subplots(lines, columns, squeeze=False).ravel()
+    rows = []
+    for (relationship, measure), of_noise in values.items():
+        for noise, cell in zip(grid.noises, of_noise, strict=True):
+            spreads = cell.std(), cell.mean(axis=1).std(), np.mean(cell.std(axis=1))
+            means = cell.mean(), *spreads, levels[relationship]
+            rows.append((relationship, noise, measure, *means))
+    output.table("correlations", header, rows)
+    figure = new_figure(14, 9)
+    axes = figure.subplots(2, 4).ravel()
     bars, *panels = axes
-    for empty in panels[len(grid.relationships) :]:
-        empty.axis("off")
-    shown = {name: times[name] for name in grid.measures}
-    bars.bar(list(shown), list(shown.values()), color=[style(name)[0] for name in shown])
+    bars.bar(list(times), list(times.values()), color=[STYLES[name][0] for name in times])
     bars.set(yscale="log", title="time of one estimate", ylabel="seconds")
     bars.tick_params(axis="x", rotation=60)
     for relationship, panel in zip(grid.relationships, panels, strict=False):
         for measure in grid.measures:
-            flat = values[relationship, measure].reshape(len(noises), -1)
-            band(panel, noises, flat, measure)
+            flat = values[relationship, measure].reshape(len(grid.noises), -1)
+            color, line = STYLES[measure]
+            bar = {"yerr": flat.std(axis=1), "capsize": 2, "elinewidth": 0.8, "linewidth": 1.6}
+            mean = flat.mean(axis=1)
+            panel.errorbar(grid.noises, mean, color=color, linestyle=line, label=measure, **bar)
         panel.axhline(levels[relationship], color="grey", linewidth=0.8, label="KB of noise alone")
         formula = synthetic.RELATIONSHIPS[relationship].formula
         panel.set(title=formula, xlabel="noise level", ylim=(-0.05, 1.05))
+    for empty in panels[len(grid.relationships) :]:
+        empty.axis("off")
     axes[-1].legend(*panels[0].get_legend_handles_labels(), loc="center", frameon=False)
-    output.figure(name, figure)
+    output.figure("correlations", figure)
 
 
 def _conclusion(values: Mapping[tuple[str, str], NDArray[np.float64]], grid: Grid) -> str:
-    if not (grid.noises[0] == 0 and len(grid.noises) > 2 and "circle" in grid.relationships):
-        return _means(values, grid)
     gaps, below = {}, []
     for relationship in sorted(set(WITHIN_REACH) & set(grid.relationships)):
         kb, oracle = (values[relationship, name].mean(axis=(1, 2)) for name in ("HGR-KB", "ORACLE"))
@@ -194,11 +126,8 @@ def _null_level(relationship: str, size: int, draws: int) -> float:
 def _times(grid: Grid, rounds: int) -> dict[str, float]:
     """Median seconds of one estimate, compiled, on the sine with noise 1."""
     pair = synthetic.sample("sin", jax.random.key(0), noise=1.0, size=grid.size)
-    key, steps = jax.random.key(0), grid.neural_steps
+    key, known = jax.random.key(0), estimates("sin", neural_steps=grid.neural_steps)
     contestants = {
-        name: functools.partial(
-            jax.jit(contestant("sin", name, neural_steps=steps)), pair, pair, key
-        )
-        for name in grid.measures
+        name: functools.partial(jax.jit(known[name]), *pair, key) for name in grid.measures
     }
     return {name: timing.median for name, timing in race(contestants, rounds=rounds).items()}

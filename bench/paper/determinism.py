@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Sequence
 
 import numpy as np
 
@@ -13,20 +12,14 @@ from bench.paper.output import STYLES, Output, new_figure
 MEASURES = ("HGR-KB", "HGR-NN", "RDC")
 
 
-def run(
-    output: Output,
-    *,
-    quick: bool,
-    noises: Sequence[float] | None = None,
-    algorithm_seeds: int | None = None,
-) -> str:
+def run(output: Output, *, quick: bool) -> str:
     """KB, NN and RDC on ``sin(x²)`` at all noise levels; one line for each seed."""
-    levels = tuple(noises or ((0.0, 1.0, 3.0) if quick else NOISES))
-    seeds = algorithm_seeds or (3 if quick else 30)
-    grid = Grid(("square_sin",), MEASURES, levels, data_seeds=1, algorithm_seeds=seeds)
+    grid = Grid(("square_sin",), MEASURES, NOISES, data_seeds=1, algorithm_seeds=30)
     if quick:
-        grid = dataclasses.replace(grid, size=201, neural_steps=20)
-    values = {name: v[:, 0, :] for (_, name), v in grid.run(output).items()}
+        grid = dataclasses.replace(
+            grid, noises=(0.0, 1.0, 3.0), algorithm_seeds=3, size=201, neural_steps=20
+        )
+    values = {name: v[:, 0, :] for (_, name), v in grid.run().items()}
     output.table(
         "determinism",
         ("measure", "noise", "algorithm seed", "value"),

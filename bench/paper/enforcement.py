@@ -5,7 +5,6 @@ from __future__ import annotations
 import dataclasses
 import time
 from collections.abc import Mapping, Sequence
-from pathlib import Path
 from typing import Any, NamedTuple
 
 import jax
@@ -19,7 +18,6 @@ from sklearn.model_selection import KFold, StratifiedKFold
 
 import hgr_jax
 from bench.paper import tables
-from bench.paper.output import ExperimentError
 from hgr_jax.fairness import KB, MLP, SK, FairTrainer, LagrangianDual, Neural, Penalty, didi
 from hgr_jax.fairness.data import standardisation
 
@@ -51,11 +49,10 @@ SURROGATES = {
 class Figures(NamedTuple):
     """Of one training: by measure on training and validation rows, and the seconds of its steps.
 
-    ``own`` is the measure that was penalised, HGR-KB where none was.
+    "own measure" is the one that was penalised, HGR-KB where none was.
     """
 
     values: dict[str, tuple[float, float]]
-    own: tuple[float, float]
     seconds: float
 
 
@@ -86,14 +83,12 @@ class Setting:
         return train, validation
 
     def fold(self, index: int) -> tuple[Part, Part]:
-        """`parts` of the rows of one fold."""
-        return self.parts(*self.rows(index))
+        """Both sets of rows of one fold; numeric inputs and the attribute are standardised.
 
-    def parts(self, train: NDArray[np.int64], validation: NDArray[np.int64]) -> tuple[Part, Part]:
-        """Two sets of rows; numeric inputs and the attribute are standardised by the first.
-
-        The target of a regression is scaled to [0, 1]; inputs of zeros and ones are left.
+        By the training rows.  The target of a regression is scaled to [0, 1]; inputs of zeros and
+        ones are left.
         """
+        train, validation = self.rows(index)
         data = self.data
         y = (data.y - data.y.min()) / np.ptp(data.y)
         center, scale = standardisation(data.x[train])
@@ -112,15 +107,11 @@ class Setting:
         return FairTrainer(network, penalties=penalty, task=self.task, **settings)
 
     def scores(self, prediction: NDArray[Any], part: Part) -> tuple[float, float]:
-        """Score, and KB of degree 5 with the protected attribute, in float64."""
+        """AUC or R2, and KB of degree 5 with the protected attribute, in float64."""
+        score = roc_auc_score if self.data.task == "classification" else r2_score
         with jax.enable_x64(True):
             p, z = (jnp.asarray(v, jnp.float64) for v in (prediction, part.z))
-            return self.score(prediction, part), float(hgr_jax.kb(z, p, h=5, k=5))
-
-    def score(self, prediction: NDArray[Any], part: Part) -> float:
-        """AUC of a classification, else R2."""
-        score = roc_auc_score if self.data.task == "classification" else r2_score
-        return float(score(part.y, prediction))
+            return float(score(part.y, prediction)), float(hgr_jax.kb(z, p, h=5, k=5))
 
     def measured(
         self, prediction: NDArray[Any], part: Part, *, neural_steps: int = 1000
@@ -151,11 +142,9 @@ class Setting:
         return didi(decided, part.x[:, self.data.features.index(column)])
 
 
-def settings(
-    chosen: Sequence[str] | None = None, *, quick: bool = False, tract: Path | None = None
-) -> dict[str, Setting]:
+def settings(chosen: Sequence[str] | None = None, *, quick: bool = False) -> dict[str, Setting]:
     """Census, Communities and Adult with the paper's networks, batches and thresholds."""
-    found = {data.name.split()[0]: data for data in tables.load(chosen, quick=quick, tract=tract)}
+    found = {data.name.split()[0]: data for data in tables.load(chosen, quick=quick)}
     known: Mapping[str, Any] = {
         "census": ((32,), 2048, 0.4),
         "communities": ((256, 256), None, 0.3),
@@ -173,18 +162,6 @@ def penalties(threshold: float) -> dict[str, Penalty]:
         "HGR-SK": Penalty(SK(5), threshold),
         "HGR-NN": Penalty(Neural(), threshold),
     }
-
-
-def penaliser(name: str, threshold: float) -> Penalty:
-    """One of `penalties`, or "HGR-KDE".
-
-    Raises:
-      ExperimentError: for another name.
-    """
-    known = penalties(threshold) | {"HGR-KDE": Penalty(hgr_jax.kde, threshold)}
-    if name not in known:
-        raise ExperimentError(f"penalisers are {', '.join(known)}; got {name!r}")
-    return known[name]
 
 
 PAPER_DUAL = LagrangianDual(optax.adam(1e-3), two_sided=False)
@@ -212,7 +189,7 @@ def run(
     first, second = (setting.measured(p, part, neural_steps=neural_steps) for p, part in both)
     own = [_own(penalty, trainer, p, part) for p, part in both]
     values = {name: (first[name], second[name]) for name in MEASURES}
-    return Figures(values, (own[0], own[1]), seconds)
+    return Figures(values | {"own measure": (own[0], own[1])}, seconds)
 
 
 def _own(penalty: Penalty, trainer: FairTrainer, prediction: Any, part: Part) -> float:

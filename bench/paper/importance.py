@@ -2,9 +2,6 @@
 
 from __future__ import annotations
 
-import functools
-from collections.abc import Sequence
-
 import jax
 import jax.numpy as jnp
 import numpy as np
@@ -17,37 +14,25 @@ from hgr_jax.plotting import literal
 TOP = 10
 
 
-def run(
-    output: Output,
-    *,
-    quick: bool,
-    chosen: Sequence[str] | None = None,
-    on: str | None = None,
-    top: int = TOP,
-    degree: int = 5,
-) -> str:
-    """KB beside |Pearson|, all inputs one-hot encoded as in the paper.
-
-    Features are ranked by KB with the target and with the protected attribute, or with ``on``.
-    """
-    found = tables.load(chosen, quick=quick)
+def run(output: Output, *, quick: bool) -> str:
+    """KB beside |Pearson|, all inputs one-hot encoded as in the paper."""
+    found = tables.load(quick=quick)
     rows, leaders = [], []
     figure = new_figure(13, 3 * len(found))
-    columns = [[on] if on else [table.target, table.protected] for table in found]
-    panels = figure.subplots(len(found), len(columns[0]), squeeze=False)
-    for table, references, row_of_panels in zip(found, columns, panels, strict=True):
-        for reference, axes in zip(references, row_of_panels, strict=True):
+    panels = figure.subplots(len(found), 2, squeeze=False)
+    for table, row_of_panels in zip(found, panels, strict=True):
+        for reference, axes in zip((table.target, table.protected), row_of_panels, strict=True):
             names = [name for name in table.features if name != reference]
             x = jnp.asarray(table[reference], jnp.float32)
             features = np.stack([table[name] for name in names])
-            kb, pearson = against(x, jnp.asarray(features, jnp.float32), degree)
+            kb, pearson = map(np.asarray, _against(x, jnp.asarray(features, jnp.float32)))
             order = np.argsort(-kb, kind="stable")
             rows += [
                 (table.name, reference, place + 1, names[i], kb[i], pearson[i])
                 for place, i in enumerate(order)
             ]
             leaders.append(f"{table.name}, {reference}: {names[order[0]]} {kb[order[0]]:.2f}")
-            best = order[:top][::-1]
+            best = order[:TOP][::-1]
             where = np.arange(len(best))
             axes.barh(where, kb[best], color="C0", label="HGR-KB")
             axes.barh(where, pearson[best], height=0.3, color="black", label="|Pearson|")
@@ -61,16 +46,11 @@ def run(
     return "First of the ranking: " + "; ".join(leaders) + "."
 
 
-@functools.partial(jax.jit, static_argnames="degree")
-def _batch(x: jax.Array, features: jax.Array, degree: int) -> tuple[jax.Array, jax.Array]:
+@jax.jit
+def _against(x: jax.Array, features: jax.Array) -> tuple[jax.Array, jax.Array]:
+    """KB and |Pearson| of x with each of the features ``(m, n)``."""
+
     def one(feature: jax.Array) -> tuple[jax.Array, jax.Array]:
-        kb = hgr_jax.kb(x, feature, h=degree, k=degree)
-        return kb, jnp.abs(hgr_jax.pearson(x, feature))
+        return hgr_jax.kb(x, feature, h=5, k=5), jnp.abs(hgr_jax.pearson(x, feature))
 
     return jax.lax.map(one, features)
-
-
-def against(x: jax.Array, features: jax.Array, degree: int) -> tuple[np.ndarray, np.ndarray]:
-    """KB and |Pearson| of x with each of the features ``(m, n)``."""
-    kb, pearson = _batch(x, features, degree)
-    return np.asarray(kb), np.asarray(pearson)

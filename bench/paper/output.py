@@ -1,24 +1,18 @@
-"""Where an experiment puts what it made: figures, tables, and finished parts of long ones."""
+"""Where an experiment puts what it made: figures, tables, and a line on what they show."""
 
 from __future__ import annotations
 
 import csv
 import dataclasses
-import functools
-import hashlib
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Iterable, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 from matplotlib.figure import Figure
-from numpy.typing import ArrayLike, NDArray
-
-import hgr_jax
-from hgr_jax._files import atomic_write
 
 if TYPE_CHECKING:
-    from matplotlib.axes import Axes
+    pass
 
 STYLES = {
     "ORACLE": ("black", "-"),
@@ -30,10 +24,6 @@ STYLES = {
 }
 
 
-UNSTEADY = {"png": "Software", "pdf": "CreationDate", "svg": "Date"}
-"""Formats of figures, and what would differ between two equal ones."""
-
-
 class ExperimentError(Exception):
     """An experiment cannot run, or did not show what it claims."""
 
@@ -43,15 +33,12 @@ class Output:
     """A folder of results."""
 
     folder: Path
-    formats: tuple[str, ...] = ("png",)
 
     def figure(self, name: str, figure: Figure) -> None:
-        """Write ``NAME.png``, or files of the other formats."""
+        """Write ``NAME.png``."""
         self.folder.mkdir(parents=True, exist_ok=True)
-        for kind in self.formats:
-            # Neither version nor date in the file, so that the same picture is the same bytes.
-            metadata = {UNSTEADY[kind]: None}
-            figure.savefig(self.folder / f"{name}.{kind}", dpi=90, metadata=metadata)
+        # No version in the file, so that the same picture is the same bytes.
+        figure.savefig(self.folder / f"{name}.png", dpi=90, metadata={"Software": None})
 
     def table(self, name: str, header: Sequence[str], rows: Iterable[Sequence[object]]) -> None:
         """Write ``NAME.csv``."""
@@ -61,102 +48,16 @@ class Output:
             writer.writerow(header)
             writer.writerows([_shown(cell) for cell in row] for row in rows)
 
-    def latex(self, name: str, header: Sequence[str], rows: Iterable[Sequence[str]]) -> None:
-        """Write ``NAME.tex``, as of booktabs, with a rule where the first cell changes."""
-        self.folder.mkdir(parents=True, exist_ok=True)
-        lines = [rf"\begin{{tabular}}{{ll{'c' * (len(header) - 2)}}}", r"\toprule"]
-        lines += [" & ".join(map(_escaped, header)) + r" \\", r"\midrule"]
-        before = None
-        for row in rows:
-            if before not in (None, row[0]):
-                lines.append(r"\midrule")
-            shown = ("" if row[0] == before else row[0], *row[1:])
-            lines.append(" & ".join(map(_escaped, shown)) + r" \\")
-            before = row[0]
-        lines += [r"\bottomrule", r"\end{tabular}", ""]
-        (self.folder / f"{name}.tex").write_text("\n".join(lines), encoding="utf-8")
-
     def line(self, name: str, text: str) -> None:
         """Write ``NAME.txt``: what the figure shows."""
         self.folder.mkdir(parents=True, exist_ok=True)
         (self.folder / f"{name}.txt").write_text(text + "\n", encoding="utf-8")
-
-    def cached(self, key: str) -> NDArray[np.float64] | None:
-        """A finished part, or None; one that cannot be read counts as not there."""
-        path = self._part(key)
-        try:
-            return np.load(path, allow_pickle=False)
-        except (OSError, ValueError, EOFError):
-            return None
-
-    def keep(self, key: str, values: NDArray[np.float64]) -> None:
-        """Keep a finished part; whole or not at all, even if interrupted."""
-        with atomic_write(self._part(key)) as partial, partial.open("wb") as file:
-            np.save(file, values, allow_pickle=False)
-
-    def part(self, key: str, make: Callable[[], ArrayLike]) -> NDArray[np.float64]:
-        """A finished part, which is made and kept if it is not there."""
-        values = self.cached(key)
-        if values is None:
-            values = np.asarray(make(), np.float64)
-            self.keep(key, values)
-        return values
-
-    def _part(self, key: str) -> Path:
-        return self.folder / "cache" / f"{key}.npy"
 
 
 def _shown(cell: object) -> object:
     return f"{cell:.6g}" if isinstance(cell, float | np.floating) else cell
 
 
-def _escaped(text: str) -> str:
-    for sign in "&%#_":
-        text = text.replace(sign, rf"\{sign}")
-    return text.replace("±", r"$\pm$").replace("|", r"$|$")
-
-
 def new_figure(width: float, height: float) -> Figure:
     """A figure that lays itself out."""
     return Figure(figsize=(width, height), layout="constrained")
-
-
-def style(name: str) -> tuple[str, Any]:
-    """Color and line of a contestant; of one without its own, by its name."""
-    number = sum(name.encode())
-    return STYLES.get(name, (f"C{5 + number % 5}", ("-", "--", "-.", ":")[number % 4]))
-
-
-def band(
-    axes: Axes, x: NDArray[np.float64], values: NDArray[np.float64], name: str, label: str = ""
-) -> None:
-    """Mean over the last axis, with a bar of one standard deviation either way."""
-    color, line = style(name)
-    axes.errorbar(
-        x,
-        values.mean(axis=-1),
-        yerr=values.std(axis=-1),
-        color=color,
-        linestyle=line,
-        linewidth=1.6,
-        capsize=2,
-        elinewidth=0.8,
-        label=label or name,
-    )
-
-
-@functools.cache
-def sources(*modules: str) -> str:
-    """A digest of the package and of modules of this folder: change one, and values are anew."""
-    files = [*Path(hgr_jax.__file__).parent.rglob("*.py")]
-    files += [Path(__file__).with_name(f"{module}.py") for module in modules]
-    digest = hashlib.sha256()
-    for path in sorted(files):
-        digest.update(path.read_bytes())
-    return digest.hexdigest()[:16]
-
-
-def part_name(*parts: object) -> str:
-    """The name of a finished part, fit for a file."""
-    text = "-".join(map(str, parts)).lower()
-    return "".join(c if c.isalnum() or c in "-." else "" for c in text.replace(" ", "-"))

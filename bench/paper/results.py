@@ -4,11 +4,10 @@ from __future__ import annotations
 
 import dataclasses
 import functools
-import hashlib
-from collections.abc import Sequence
-from pathlib import Path
+import itertools
 from typing import Any
 
+import jax
 import numpy as np
 import optax
 from matplotlib.axes import Axes
@@ -17,9 +16,7 @@ from tqdm import tqdm
 
 from bench.paper import enforcement
 from bench.paper.enforcement import FOLDS, MEASURES, PAPER_DUAL, STEPS, Figures, Setting
-from bench.paper.folds import over_folds
-from bench.paper.output import ExperimentError, Output, new_figure, part_name
-from hgr_jax.fairness import Penalty
+from bench.paper.output import ExperimentError, Output, new_figure
 
 PAPER: dict[tuple[str, str], tuple[float, float, float, float, float]] = {
     ("census", "none"): (0.70, 0.69, np.nan, np.nan, 32),
@@ -41,77 +38,54 @@ PAPER_ASCENT = "HGR-KB, paper's ascent"
 ALLOWED = 0.01
 
 
-@dataclasses.dataclass(frozen=True)
-class Row:
-    """Figures of all folds ``(folds, 13)``, in the order of `COLUMNS`."""
-
-    table: str
-    method: str
-    figures: NDArray[np.float64]
-
-    def mean(self, kind: str) -> NDArray[np.float64]:
-        """Of a figure, on training and validation rows."""
-        return self.figures[:, _place(kind)].mean(axis=0)
-
-    def spread(self, kind: str) -> NDArray[np.float64]:
-        """Standard deviation over folds, likewise."""
-        return self.figures[:, _place(kind)].std(axis=0)
-
-    @property
-    def seconds(self) -> float:
-        """Of a training."""
-        return float(np.median(self.figures[:, -1]))
-
-
 COLUMNS = (*MEASURES, "own measure")
 """Each on training and validation rows; after them the seconds."""
 
 
-def _place(kind: str) -> slice:
-    start = 2 * COLUMNS.index(kind)
-    return slice(start, start + 2)
+@dataclasses.dataclass(frozen=True)
+class Row:
+    """Figures of a method on all folds of a table."""
+
+    table: str
+    method: str
+    figures: list[Figures]
+
+    def mean(self, kind: str) -> NDArray[np.float64]:
+        """Of a figure, on training and validation rows."""
+        return np.mean([each.values[kind] for each in self.figures], axis=0)
+
+    def spread(self, kind: str) -> NDArray[np.float64]:
+        """Standard deviation over folds, likewise."""
+        return np.std([each.values[kind] for each in self.figures], axis=0)
+
+    @property
+    def seconds(self) -> float:
+        """Of a training."""
+        return float(np.median([each.seconds for each in self.figures]))
 
 
-def run(
-    output: Output,
-    *,
-    quick: bool,
-    chosen: Sequence[str] | None = None,
-    penalisers: Sequence[str] | None = None,
-    folds: int | None = None,
-    steps: int | None = None,
-    tract: Path | None = None,
-    peer: bool = False,
-) -> str:
-    """Every method on every table; an interrupted run goes on with the fold it was in."""
-    tasks = enforcement.settings(chosen, quick=quick, tract=tract)
-    plain = (folds, steps, penalisers) == (None, None, None) and not quick
-    folds, steps = folds or (1 if quick else FOLDS), steps or (25 if quick else STEPS)
-    neural_steps = 20 if quick else 1000
-    trainings = {}
-    for setting in tasks.values():
-        for method in penalisers or (("none", "HGR-KB") if quick else METHODS):
-            penalty = enforcement.penaliser(method.partition(",")[0], setting.threshold)
-            # All but the paper's end with small steps, at the threshold instead of around it.
-            paper = method == PAPER_ASCENT
-            options: dict[str, Any] = {"dual": PAPER_DUAL} if paper else {"optimizer": adam(steps)}
-            # By its full name: a table of other rows, as the census of tracts, has one of its own.
-            trainings[setting.data.name, method] = functools.partial(
-                _train, setting, penalty, steps=steps, neural_steps=neural_steps, **options
-            )
-    found = over_folds(output, "results", trainings, min(folds, FOLDS), steps, neural_steps)
-    names = {setting.data.name: name for name, setting in tasks.items()}
-    rows = [Row(names[table], method, figures) for (table, method), figures in found.items()]
-    if peer:
-        rows += _peers(output, tasks, steps)
+def run(output: Output, *, quick: bool) -> str:
+    """Every method on every table."""
+    tasks = enforcement.settings(quick=quick)
+    folds, steps, neural_steps = (1, 25, 20) if quick else (FOLDS, STEPS, 1000)
+    methods = ("none", "HGR-KB") if quick else METHODS
+    rows = []
+    for name, method in tqdm(list(itertools.product(tasks, methods)), unit="method"):
+        penalty = enforcement.penalties(tasks[name].threshold)[method.partition(",")[0]]
+        # All but the paper's end with small steps, at the threshold instead of around it.
+        paper = method == PAPER_ASCENT
+        options: dict[str, Any] = {"dual": PAPER_DUAL} if paper else {"optimizer": adam(steps)}
+        settings = {"steps": steps, "neural_steps": neural_steps, **options}
+        runs = (enforcement.run(tasks[name], penalty, fold, **settings) for fold in range(folds))
+        rows.append(Row(name, method, list(runs)))
+        jax.clear_caches()
     output.table("results", HEADER, [_cells(tasks[row.table], row) for row in rows])
-    output.latex("results", LATEX, [_latex_cells(tasks[row.table], row) for row in rows])
     figure = new_figure(4.2 * len(tasks), 3.8)
     panels = figure.subplots(1, len(tasks), squeeze=False)[0]
     for (name, setting), axes in zip(tasks.items(), panels, strict=True):
         _draw(axes, name, setting, [row for row in rows if row.table == name])
     output.figure("results", figure)
-    return _line(tasks, rows, check=plain)
+    return _line(tasks, rows, check=not quick)
 
 
 @functools.cache
@@ -123,40 +97,6 @@ def adam(steps: int) -> optax.GradientTransformation:
 
 
 METHODS = ("none", "HGR-KB", "HGR-SK", "HGR-NN", PAPER_ASCENT)
-
-
-def _train(setting: Setting, penalty: Penalty, index: int, **options: Any) -> list[float]:
-    return _listed(enforcement.run(setting, penalty, index, **options))
-
-
-def _listed(found: Figures) -> list[float]:
-    """In the order of `COLUMNS`, then the seconds."""
-    pairs = (*(found.values[name] for name in MEASURES), found.own)
-    return [*(x for pair in pairs for x in pair), found.seconds]
-
-
-def _peers(output: Output, tasks: dict[str, Setting], steps: int) -> list[Row]:
-    """The first fold of the same trainings with torch, penalised by maxcorr: minutes each."""
-    from bench import torch_training
-
-    def train(setting: Setting, method: str) -> list[float]:
-        parts = setting.fold(0)
-        found = torch_training.train(setting, *parts, method, steps)
-        first, second = (
-            setting.measured(p, part) for p, part in zip(found.predictions, parts, strict=True)
-        )
-        values = {name: (first[name], second[name]) for name in MEASURES}
-        return _listed(Figures(values, (np.nan, np.nan), found.seconds))
-
-    rows = []
-    jobs = [(name, method) for name in tasks for method in torch_training.PENALISERS]
-    for name, method in tqdm(jobs, unit="training"):
-        setting = tasks[name]
-        digest = hashlib.sha256(Path(torch_training.__file__).read_bytes()).hexdigest()[:16]
-        key = part_name("torch", setting.data.name, method, steps, digest)
-        figures = output.part(key, functools.partial(train, setting, method))
-        rows.append(Row(name, f"torch and maxcorr, {method}", figures[None]))
-    return rows
 
 
 HEADER = (
@@ -176,14 +116,6 @@ HEADER = (
 )
 
 
-LATEX = (
-    "dataset",
-    "regularizer",
-    *(f"{kind} ({part})" for kind in MEASURES for part in ("train", "val")),
-    "time (s)",
-)
-
-
 def _cells(setting: Setting, row: Row) -> list[object]:
     pairs = [
         value
@@ -194,15 +126,6 @@ def _cells(setting: Setting, row: Row) -> list[object]:
     paper = PAPER.get((row.table, row.method), (np.nan,) * 5)
     head = [setting.data.name, setting.threshold, row.method, setting.score_name]
     return [*head, *pairs, row.seconds, *paper]
-
-
-def _latex_cells(setting: Setting, row: Row) -> list[str]:
-    pairs = [
-        f"{mean:.2f} ± {spread:.2f}"
-        for kind in MEASURES
-        for mean, spread in zip(row.mean(kind), row.spread(kind), strict=True)
-    ]
-    return [setting.data.name, row.method, *pairs, f"{row.seconds:.1f}"]
 
 
 def _draw(axes: Axes, name: str, setting: Setting, rows: list[Row]) -> None:

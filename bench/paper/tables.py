@@ -13,7 +13,6 @@ from numpy.typing import NDArray
 
 from bench.data import communities, data_folder
 from bench.paper.output import ExperimentError
-from hgr_jax._texts import near_matches
 from hgr_jax.datasets import load_diabetes
 
 Values = NDArray[np.float64]
@@ -74,38 +73,33 @@ class Table:
     def __getitem__(self, name: str) -> Values:
         if name == self.target:
             return self.y
-        if name not in self.features:
-            known = (*self.features, self.target)
-            raise ExperimentError(f"{self.name} has no column {name!r}{near_matches(name, known)}")
         return self.x[:, self.features.index(name)]
 
 
-def load(
-    chosen: Sequence[str] | None = None, *, quick: bool = False, tract: Path | None = None
-) -> list[Table]:
+def load(chosen: Sequence[str] | None = None, *, quick: bool = False) -> list[Table]:
     """Census, Communities and Adult; the second alone, which is small, if ``quick``.
 
     Args:
       chosen: some of `NAMES`, in the place of these.
       quick: one table only.
-      tract: the census of tracts from this file, in place of that of counties.
 
     Raises:
       NoTablesError: if there is no folder of real tables, or a file is missing.
     """
     names = chosen or (("communities",) if quick else PAPERS)
-    folder = data_folder() or Path()
+    folder = data_folder()
     needed = [file for name in names for file in FILES[name]]
-    if needed and data_folder() is None:
+    if needed and folder is None:
         raise NoTablesError(
             "the real tables are not here: name their folder in the environment variable"
             " HGR_JAX_DATA, or put them into ../shared/data"
         )
+    folder = folder or Path()
     for file in needed:
         if not (folder / file).is_file():
             raise NoTablesError(f"{folder / file} is missing")
     loaders: Mapping[str, Callable[[], Table]] = {
-        "census": lambda: _census(folder / CENSUS if tract is None else tract, tract is not None),
+        "census": lambda: _census(folder / CENSUS),
         "communities": _communities,
         "adult": lambda: _adult([folder / file for file in ADULT]),
         "diabetes": diabetes,
@@ -124,12 +118,11 @@ def diabetes() -> Table:
     return Table("diabetes", x, y, age, names, "progression", "age", "regression")
 
 
-def _census(path: Path, tracts: bool) -> Table:
-    """Poverty of children in 3,218 counties or in tracts, in rows without a missing value."""
+def _census(path: Path) -> Table:
+    """Poverty of children in 3,218 counties, in rows without a missing value."""
     frame = pd.read_csv(path).dropna()[[*CENSUS_COLUMNS]]
     frame["Unemployment"] = frame["Unemployment"] > frame["Unemployment"].mean()
-    name = f"census ({'tracts' if tracts else 'counties'})"
-    return _table(name, frame, "ChildPoverty", "Income", "regression")
+    return _table("census (counties)", frame, "ChildPoverty", "Income", "regression")
 
 
 def _communities() -> Table:
