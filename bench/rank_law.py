@@ -1,8 +1,8 @@
 """The law of the combined p-value of blocks of ranks: the table of `inference.rank_law`.
 
 ``python -m bench.rank_law [--quick] [--write]`` permutes ranks without ties, and counts how often
-the combined p-value of two of them is at most each of a few values.  But for a quick run it writes
-the counts as the table from which `hgr_jax.independence_test` takes its p-values; small levels of
+the combined p-value of two of them is at most each of a few values.  ``--write`` keeps the counts
+as the table from which `hgr_jax.independence_test` takes its p-values; small levels of
 many rows, which few pairs reach, are smoothed.  `tail` follows the law down to 1e-13, where no
 counts reach: of 400 orders those below a p-value are kept, copied and shuffled a little, and so on
 from p-value to p-value (multilevel splitting).
@@ -10,6 +10,7 @@ from p-value to p-value (multilevel splitting).
 
 from __future__ import annotations
 
+import argparse
 import functools
 import itertools
 import sys
@@ -22,7 +23,7 @@ from jax import Array
 from numpy.typing import NDArray
 from tqdm import tqdm
 
-from bench.report import MarkdownReport, run_bench
+from bench.report import MarkdownReport
 from hgr_jax._arrays import Floats
 from hgr_jax.core.host.ranks import MOST_FUNCTIONS, RankedColumn, ranked_columns
 from hgr_jax.core.ranks import OF_FEW
@@ -161,8 +162,8 @@ def write_table(rows: Floats, shares: Floats) -> None:
     TABLE.write_text("\n".join(lines) + "\n")
 
 
-def law(report: MarkdownReport, quick: bool) -> None:
-    """How much each level is exceeded; but for a quick version, the table of the test."""
+def law(*, quick: bool) -> dict[int, Floats]:
+    """Print how much each level is exceeded; return how often, by the number of rows."""
     table: dict[int, Floats] = {}
 
     def rows() -> Iterator[list[str]]:
@@ -178,14 +179,20 @@ def law(report: MarkdownReport, quick: bool) -> None:
             table[n] = shares
             yield [f"{n:,}" if n < MANY else "many", *(f"{x:.2f}" for x in shares / LEVELS)]
 
-    report.table(("rows", *(f"at {level:g}" for level in LEVELS)), rows())
-    if not quick:
-        write_table(np.array([*table], float), np.array([*table.values()]))
+    MarkdownReport().table(("rows", *(f"at {level:g}" for level in LEVELS)), rows())
+    return table
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Print how much each level is exceeded, and keep the table of the test."""
-    return run_bench(__doc__, {"rank_law": law}, arguments)
+    """Print how much each level is exceeded; with --write, keep the table of the test."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--quick", action="store_true", help="a small version, to see it work")
+    parser.add_argument("--write", action="store_true", help="keep the table, not of --quick")
+    options = parser.parse_args(arguments)
+    table = law(quick=options.quick)
+    if options.write and not options.quick:
+        write_table(np.array([*table], float), np.array([*table.values()]))
+    return 0
 
 
 if __name__ == "__main__":

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import dataclasses
 import functools
+import itertools
 import re
 from collections.abc import Sequence
 from typing import Any
@@ -164,18 +165,17 @@ class TableFacts:
     @functools.cached_property
     def shares(self) -> dict[str, list[str]]:
         """Sets of neighbouring columns whose sum is the same in each row, by column."""
-        names = [name for name, x in self.numbers.items() if x[:200].min() >= 0]
-        if not names:
-            return {}
-        some = np.stack([self.numbers[name][:200] for name in names], axis=1)
+        some = np.stack([x[:200] for x in self.numbers.values()] or [np.ones(1)], axis=1)
+        usable = (some.min(axis=0) >= 0) & (some.max(axis=0) < MAX_SUMMED)
+        names, some = [*itertools.compress(self.numbers, usable)], some[:, usable]
         found: dict[str, list[str]] = {}
         for start, first in enumerate(names):
-            parts = some[:, start : start + MAX_SHARES]
-            ends = np.flatnonzero(_sums_are_constant(parts))[:1] + 1
+            ends = np.flatnonzero(_sums_are_constant(some[:, start : start + MAX_SHARES]))[:1] + 1
             if len(ends) == 0 or first in found:
                 continue
             chosen = names[start : start + int(ends[0])]
-            if _sums_are_constant(np.stack([self.numbers[each] for each in chosen], axis=1))[-1]:
+            whole = np.stack([self.numbers[name] for name in chosen], axis=1)
+            if whole.max() < MAX_SUMMED and _sums_are_constant(whole)[-1]:
                 found |= dict.fromkeys(chosen, chosen)
         return found
 
