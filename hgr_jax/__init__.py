@@ -14,7 +14,6 @@ from __future__ import annotations
 import importlib
 from typing import TYPE_CHECKING, Any
 
-from hgr_jax import _forks as _forks  # watches for forks from here on
 from hgr_jax._version import __version__ as __version__
 
 if TYPE_CHECKING:

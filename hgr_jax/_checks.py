@@ -21,7 +21,6 @@ from jax.typing import DTypeLike
 from numpy.typing import ArrayLike, NDArray
 
 from hgr_jax._arrays import as_dtype, on_host
-from hgr_jax._forks import refuse_forked
 from hgr_jax._limits import MAX_DEGREE
 
 _COMPUTED = (np.dtype(np.float32), np.dtype(np.float64))
@@ -40,7 +39,6 @@ def without_mask(value: Any) -> Any:
 
 def as_real_array(name: str, value: Any, *, max_ndim: int = 2, warn: bool = True) -> Array:
     """Return ``value`` as a JAX array ``(n,)`` or ``(n, p)`` of float32 or wider."""
-    refuse_forked()
     if not isinstance(value, Array):
         value = _from_host(name, value, warn=warn)
     elif _is_discrete(value.dtype) and not isinstance(value, jax.core.Tracer) and on_host(value):
@@ -77,7 +75,6 @@ def as_host_pair(a: ArrayLike, b: ArrayLike) -> tuple[NDArray[Any], NDArray[Any]
     for x in (a, b):
         if isinstance(x, Array) and (isinstance(x, jax.core.Tracer) or not on_host(x)):
             return None
-    refuse_forked()
     check_indexes(a=a, b=b)
     x, y = _as_host_vector("a", a), _as_host_vector("b", b)
     _check_same_rows(x, y)
@@ -387,7 +384,6 @@ def as_estimate(measure: Any, a: Array, b: Array, options: dict[str, Any]) -> Ar
 
 def as_key(key: Array) -> Array:
     """Return a random key, made by `jax.random.key` or `jax.random.PRNGKey`."""
-    refuse_forked()
     if isinstance(key, Array):
         typed = jnp.issubdtype(key.dtype, jax.dtypes.prng_key)
         if typed and key.shape == ():

@@ -6,19 +6,12 @@ import contextlib
 import functools
 import os
 import threading
-from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextvars import copy_context
 from typing import Any, TypeVar
 
-import jax
-import jax.numpy as jnp
-
 Returned = TypeVar("Returned")
-
-_THREAD_PREFIX = "hgr_jax"
-"""Prefix of the names of the pool's threads."""
 
 
 @contextlib.contextmanager
@@ -60,55 +53,12 @@ class _BlasLimit:
 
 
 def in_threads(work: Callable[..., Returned], *parts: Iterable[Any]) -> list[Returned]:
-    """Return ``list(map(work, *parts))``, computed by the pool and the calling thread."""
+    """Return ``list(map(work, *parts))``, computed on threads; ``work`` is of NumPy alone."""
     tasks = list(zip(*parts, strict=False))
-    # A thread of the pool that waited for the pool could wait for ever.
-    if threading.current_thread().name.startswith(_THREAD_PREFIX):
-        return [work(*task) for task in tasks]
-    x64 = jnp.result_type(float) == jnp.float64
-    results: dict[int, Returned] = {}
-    errors: dict[int, Exception] = {}
-    waiting = deque(range(len(tasks)))
-
-    def run_tasks() -> None:
-        while waiting:
-            try:
-                position = waiting.popleft()
-            except IndexError:  # another thread was faster
-                return
-            try:
-                results[position] = work(*tasks[position])
-            except Exception as error:
-                errors[position] = error
-                waiting.clear()
-
-    def run_in_pool() -> None:
-        with jax.enable_x64(x64):  # as a context it holds for the calling thread only
-            run_tasks()
-
-    with one_blas_thread():
-        # The context of the caller holds NumPy's errstate, for example.
-        helpers = [
-            _pool().submit(copy_context().run, run_in_pool)
-            for _ in range(min(os.cpu_count() or 1, len(tasks)) - 1)
-        ]
-        try:
-            # The caller works too: two threads that wake up at once may share a core for a while.
-            run_tasks()
-            for helper in helpers:
-                if not helper.cancel():
-                    helper.result()
-        finally:
-            waiting.clear()
-    if errors:  # the first in order, as tasks before it started earlier
-        raise errors[min(errors)]
-    return [results[position] for position in range(len(tasks))]
-
-
-@functools.cache
-def _pool() -> ThreadPoolExecutor:
-    """Return a pool that stays: new threads would allocate all their memory again."""
-    return ThreadPoolExecutor(os.cpu_count(), thread_name_prefix=_THREAD_PREFIX)
+    with one_blas_thread(), ThreadPoolExecutor(os.cpu_count()) as pool:
+        # The context of the caller holds NumPy's errstate.
+        found = [pool.submit(copy_context().run, work, *task) for task in tasks]
+        return [future.result() for future in found]
 
 
 def can_limit_blas() -> bool:
@@ -123,13 +73,3 @@ def _blas_limit() -> _BlasLimit | None:
     except ImportError:
         return None
     return _BlasLimit(ThreadpoolController().select(user_api="blas").lib_controllers)
-
-
-def _reset_after_fork() -> None:
-    """Drop the pool and the lock in a forked process, which has none of the threads."""
-    _pool.cache_clear()
-    _blas_limit.cache_clear()
-
-
-if hasattr(os, "register_at_fork"):
-    os.register_at_fork(after_in_child=_reset_after_fork)

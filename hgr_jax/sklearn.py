@@ -15,7 +15,6 @@ from numpy.typing import ArrayLike, NDArray
 
 from hgr_jax._arrays import Floats
 from hgr_jax._checks import check_count, check_indexes
-from hgr_jax._forks import refuse_forked
 from hgr_jax._optional import require
 from hgr_jax._threads import one_blas_thread
 from hgr_jax.inference.independence import ColumnTests
@@ -232,7 +231,6 @@ def hgr_classif(X: ArrayLike, y: ArrayLike) -> tuple[Floats, Floats]:
 
 def _validated(x: Any, y: Any, *, numeric: bool) -> tuple[Floats, NDArray[Any]]:
     """Check data as scikit-learn's own scores do."""
-    refuse_forked()
     check_indexes(X=x, y=y)
     x, y = checks.check_X_y(x, y, dtype=np.float64, y_numeric=numeric)
     if not numeric:

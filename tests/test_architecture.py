@@ -20,7 +20,6 @@ LAYERS = (
         "_arrays",
         "_checks",
         "_files",
-        "_forks",
         "_limits",
         "_optional",
         "_progress",

@@ -1,15 +1,9 @@
-"""Work on threads: in order, with BLAS on one thread, and in the precision of who asked."""
+"""Work on threads: in order, and with BLAS on one thread."""
 
 from __future__ import annotations
 
-import os
-import subprocess
-import sys
 import threading
-from typing import Any
 
-import jax
-import jax.numpy as jnp
 import numpy as np
 import pytest
 
@@ -36,22 +30,6 @@ def test_numpy_is_as_quiet_as_where_it_was_called() -> None:
     with np.errstate(over="ignore"):
         assert np.isinf(in_threads(np.dot, [huge, huge], [huge, huge])).all()
         assert np.isinf(in_threads(np.multiply, [huge], [huge])[0]).all()
-
-
-@pytest.mark.skipif(not hasattr(os, "fork"), reason="processes are not forked here")
-def test_a_forked_process_has_threads_of_its_own() -> None:
-    """In a process of its own: one that is forked where JAX ran is refused."""
-    code = """
-import os
-from hgr_jax._threads import _pool, in_threads
-assert in_threads(abs, [-1, -2]) == [1, 2]
-child = os.fork()
-if child == 0:
-    os._exit(list(_pool().map(abs, [-3, -4])) != [3, 4])
-assert os.waitpid(child, 0)[1] == 0
-"""
-    done = subprocess.run([sys.executable, "-W", "ignore", "-c", code], timeout=60, check=False)
-    assert done.returncode == 0
 
 
 def test_blas_has_one_thread_within_and_as_many_as_before_after() -> None:
@@ -93,19 +71,3 @@ def test_blas_has_one_thread_while_anybody_is_within() -> None:
         other.join(30)
         assert found == [{1}, {1}]
         assert blas_threads() == {2}
-
-
-@pytest.mark.skipif((os.cpu_count() or 1) < 2, reason="one processor has no helpers")
-@pytest.mark.parametrize("x64", [False, True])
-def test_caller_and_helper_do_a_part_each_in_the_same_precision(x64: bool) -> None:
-    both = threading.Barrier(2, timeout=60)
-
-    def own(_: int) -> tuple[threading.Thread, Any]:
-        both.wait()
-        return threading.current_thread(), jnp.result_type(float)
-
-    with jax.enable_x64(x64):
-        found = in_threads(own, range(2))
-    assert threading.current_thread() in dict(found)
-    assert len(dict(found)) == 2
-    assert [dtype for _, dtype in found] == [jnp.float64 if x64 else jnp.float32] * 2

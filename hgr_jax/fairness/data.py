@@ -16,7 +16,6 @@ from numpy.typing import ArrayLike, NDArray
 
 from hgr_jax._arrays import LARGEST_NUMBER
 from hgr_jax._checks import as_host_weights, check_indexes, check_level
-from hgr_jax._forks import refuse_forked
 from hgr_jax._optional import require
 from hgr_jax._texts import near_matches
 from hgr_jax.fairness.penalties import UNNAMED, Penalty, check_distinct_penalties
@@ -344,7 +343,6 @@ def check_varies(name: str, values: NDArray[Any], rows: str = "rows") -> None:
 
 def numbers(name: str, values: Any, dtype: DTypeLike = np.float64) -> NDArray[Any]:
     """Return values as finite numbers of ``dtype``, or raise with the place of the first other."""
-    refuse_forked()
     array = np.asarray(values)
     largest = min(LARGEST_NUMBER, float(jnp.finfo(dtype).max))
     try:

@@ -12,7 +12,6 @@ from typing import Any
 
 from numpy.typing import ArrayLike
 
-from hgr_jax._forks import refuse_forked
 from hgr_jax._threads import one_blas_thread
 from hgr_jax.scanning.request import (
     Categories,
@@ -116,7 +115,6 @@ def scan(
       >>> print(best.a, best.b, f"{best.correlation:.2f} {best.pearson:.2f} {best.pvalue < 1e-9}")
       speed drag 0.99 0.03 True
     """
-    refuse_forked()
     request = request_of(
         h,
         k,

@@ -16,7 +16,6 @@ import jax.numpy as jnp
 import numpy as np
 
 from hgr_jax._arrays import Integers, groups
-from hgr_jax._forks import refuse_forked
 from hgr_jax._threads import one_blas_thread
 
 WAITING = 32
@@ -56,6 +55,5 @@ def spread(executor: Executor | None, tasks: Iterable[SquareTask]) -> Iterator[A
 @one_blas_thread()
 def _run_square(task: SquareTask, x64: bool) -> Any:
     """Run a task where the executor has its workers, with the precision of the caller."""
-    refuse_forked()
     with jax.enable_x64(x64):
         return task()
