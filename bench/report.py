@@ -71,16 +71,14 @@ def _on_device(name: str) -> str:
 
 
 class MarkdownReport:
-    """Lines of Markdown, printed as they come (unless ``quiet``)."""
+    """Lines of Markdown, printed as they come."""
 
-    def __init__(self, *, quiet: bool = False) -> None:
-        self.quiet = quiet
+    def __init__(self) -> None:
         self.lines: list[str] = []
 
     def say(self, line: str = "") -> None:
         """One line."""
-        if not self.quiet:
-            print(line, flush=True)
+        print(line, flush=True)
         self.lines.append(line)
 
     def table(self, header: Sequence[str], rows: Iterable[Sequence[str]]) -> None:
@@ -166,18 +164,12 @@ def _row(cells: Sequence[str]) -> str:
 
 def describe() -> str:
     """One line: processor, cores, Python and the versions of what was compared."""
-    versions = [f"{name} {_version(name)}" for name in PACKAGES]
+    installed = {found.name: found.version for found in importlib.metadata.distributions()}
+    versions = [f"{name} {installed.get(name, 'not installed')}" for name in PACKAGES]
     return (
         f"{_processor()}, {os.cpu_count()} cores, {jax.devices()[0].platform.upper()} backend;"
         f" Python {platform.python_version()}, {', '.join(versions)}"
     )
-
-
-def _version(package: str) -> str:
-    try:
-        return importlib.metadata.version(package)
-    except importlib.metadata.PackageNotFoundError:
-        return "not installed"
 
 
 def _processor() -> str:

@@ -66,14 +66,13 @@ def main(arguments: list[str] | None = None) -> int:
 
 def _keep(output: Output) -> None:
     """Show every result that there is in the README of this folder."""
-    report = MarkdownReport(quiet=True)
-    report.say(describe())
+    report = MarkdownReport()
+    report.lines.append(describe())
     for name in EXPERIMENTS:
         path = output.folder / f"{name}.txt"
         if path.is_file():
             line = path.read_text(encoding="utf-8").strip()
-            for text in ("", f"## {name}", "", line, "", f"![{name}](results/{name}.png)"):
-                report.say(text)
+            report.lines += ["", f"## {name}", "", line, "", f"![{name}](results/{name}.png)"]
     report.keep("paper", README)
 
 

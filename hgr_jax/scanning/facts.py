@@ -165,7 +165,9 @@ class TableFacts:
     @functools.cached_property
     def shares(self) -> dict[str, list[str]]:
         """Sets of neighbouring columns whose sum is the same in each row, by column."""
-        some = np.stack([x[:200] for x in self.numbers.values()] or [np.ones(1)], axis=1)
+        if not self.numbers:
+            return {}
+        some = np.stack([x[:200] for x in self.numbers.values()], axis=1)
         usable = (some.min(axis=0) >= 0) & (some.max(axis=0) < MAX_SUMMED)
         names, some = [*itertools.compress(self.numbers, usable)], some[:, usable]
         found: dict[str, list[str]] = {}
