@@ -44,9 +44,9 @@ BUDGETS = {
     "measures": 3_389,
     "inference": 4_364,
     "tables": 5_687,
-    "scanning": 8_038,
+    "scanning": 8_036,
     "cli": 1_352,
-    "fairness": 3_770,
+    "fairness": 3_768,
     "datasets": 196,
 }
 """Most lines of rooms: lowered as they shrink, never raised."""
