@@ -167,7 +167,7 @@ class TableFacts:
         """Sets of neighbouring columns whose sum is the same in each row, by column."""
         if not self.numbers:
             return {}
-        some = np.stack([x[:200] for x in self.numbers.values()], axis=1)
+        some = np.stack([x[:200] for x in self.numbers.values()], axis=1, dtype=np.float64)
         usable = (some.min(axis=0) >= 0) & (some.max(axis=0) < MAX_SUMMED)
         names, some = [*itertools.compress(self.numbers, usable)], some[:, usable]
         found: dict[str, list[str]] = {}
@@ -176,7 +176,7 @@ class TableFacts:
             if len(ends) == 0 or first in found:
                 continue
             chosen = names[start : start + int(ends[0])]
-            whole = np.stack([self.numbers[name] for name in chosen], axis=1)
+            whole = np.stack([self.numbers[name] for name in chosen], axis=1, dtype=np.float64)
             if whole.max() < MAX_SUMMED and _sums_are_constant(whole)[-1]:
                 found |= dict.fromkeys(chosen, chosen)
         return found
