@@ -5,6 +5,7 @@ from __future__ import annotations
 import argparse
 import contextlib
 import dataclasses
+import importlib
 import io
 import os
 import sys
@@ -90,15 +91,17 @@ def _last_place(error: Exception) -> tuple[str, int]:
 def _run(options: argparse.Namespace) -> int:
     import jax
 
-    from hgr_jax.cli import audit, demo, outputs, pair, scan
+    from hgr_jax.cli import outputs
     from hgr_jax.tables.reading import Reading
+
+    command = importlib.import_module(f"hgr_jax.cli.{options.command}")
 
     if options.command != "demo":
         options.types = dict(options.types)
     reading = _options_of(options, Reading)
     if options.command == "audit":
         chosen = _options_of(options, AuditOptions)
-        return 0 if audit.report_audit(options.file, chosen, reading) else 1
+        return 0 if command.report_audit(options.file, chosen, reading) else 1
     outputs.check_folder(options.out)
     for name in outputs.WRITTEN[options.command]:
         if options.command != "demo":
@@ -108,13 +111,13 @@ def _run(options: argparse.Namespace) -> int:
     chosen = _options_of(options, ScanOptions)
     with jax.enable_x64(options.command != "demo"):
         if options.command == "demo":
-            demo.report_demo(chosen, options.out)
+            command.report_demo(chosen, options.out)
         elif options.command == "scan":
             title = options.file.name if str(options.file) != "-" else "standard input"
-            scan.report_scan(options.file, title, chosen, options.out, reading)
+            command.report_scan(options.file, title, chosen, options.out, reading)
         else:
             columns = (options.column_a, options.column_b)
-            pair.report_pair(options.file, columns, chosen, options.out, reading)
+            command.report_pair(options.file, columns, chosen, options.out, reading)
     if chosen.open:
         outputs.open_in_browser(options.out / "report.html")
     return 0
