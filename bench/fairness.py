@@ -35,7 +35,7 @@ from hgr_jax.fairness import (
     NoSolutionFound,
 )
 from hgr_jax.fairness.data import standardisation
-from hgr_jax.inference.intervals import corrected_on_host
+from hgr_jax.inference import corrected
 
 Matrix = NDArray[np.float64]
 
@@ -231,7 +231,7 @@ def figures(prediction: Matrix, test: Task) -> dict[str, float]:
     """What test rows say of a model."""
     score = roc_auc_score if test.classes else r2_score
     z, p = (value.astype(np.float32) for value in (test.z, prediction))
-    kb = corrected_on_host(float(hgr_jax.kb(z, p)), len(p), PARAMETERS)
+    kb = float(corrected(hgr_jax.kb(z, p), len(p), PARAMETERS))
     return {
         "score": float(score(test.y, prediction)),
         "HGR-KB": float(kb),

@@ -20,7 +20,7 @@ import hgr_jax
 from bench.attack import attack
 from bench.report import MarkdownReport, run_bench
 from hgr_jax.fairness import FairMLPRegressor, NoSolutionFound
-from hgr_jax.inference.intervals import corrected_on_host
+from hgr_jax.inference import corrected
 
 Matrix = NDArray[np.float64]
 
@@ -79,7 +79,7 @@ def run(seed: int, kind: str, rows: int, model: str, threshold: float) -> dict[s
         estimator.fit(x, y, protected=z)
     except NoSolutionFound as error:
         first = error.certificate
-        value = corrected_on_host(first.value, first.rows, PARAMETERS)
+        value = corrected(first.value, first.rows, PARAMETERS)
         return {"kb": np.nan, "score": np.nan, "easy": bool(value <= EASY * first.threshold)}
     prediction = estimator.predict(fresh_x)
     # Of an attribute beyond all that were seen, no guarantee speaks.

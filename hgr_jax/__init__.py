@@ -11,18 +11,16 @@ under `jax.jit`, `jax.vmap` and `jax.grad`, and return JAX scalars: ``float(kb(a
 
 from __future__ import annotations
 
-import importlib
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
+from hgr_jax._optional import names_in_modules
 from hgr_jax._version import __version__ as __version__
 
 if TYPE_CHECKING:
-    from hgr_jax.core.fits import (
-        KBFit,
-        Status,
-    )
+    from hgr_jax.core.fits import KBFit
     from hgr_jax.core.kernels import polynomial_kernel
     from hgr_jax.core.modes import SpectrumFit
+    from hgr_jax.core.status import Status
     from hgr_jax.inference.hgr_fits import HGRFit, hgr_fit
     from hgr_jax.inference.independence import ConditionalTests, IndependenceTest, independence_test
     from hgr_jax.inference.selection import select_degrees
@@ -58,29 +56,6 @@ if TYPE_CHECKING:
     from hgr_jax.tables.columns import Frame
     from hgr_jax.tables.files import read_table
     from hgr_jax.tables.reading import Reading
-
-# fmt: off
-_NAMES = {
-    "core.fits": ("KBFit", "Status"),
-    "core.kernels": ("polynomial_kernel",),
-    "core.modes": ("SpectrumFit",),
-    "inference.hgr_fits": ("HGRFit", "hgr_fit"),
-    "inference.independence": ("ConditionalTests", "IndependenceTest", "independence_test"),
-    "inference.selection": ("select_degrees",),
-    "scanning.api": ("hgr_matrix", "scan"),
-    "scanning.request": ("Categories", "Execution", "Given", "Test", "Top"),
-    "scanning.result": ("Scan",),
-    "tables.columns": ("Frame",),
-    "tables.files": ("read_table",),
-    "tables.reading": ("Reading",),
-}
-"""Public names by module; all others are in `measures`."""
-
-_MODULES = (
-    "causal", "datasets", "fairness", "inference", "kernels", "measures", "plotting", "sklearn",
-    "torch",
-)
-# fmt: on
 
 __all__ = [
     "AceFit",
@@ -130,19 +105,37 @@ __all__ = [
     "total",
 ]
 
+_HOMES = {
+    "core.fits": ("KBFit",),
+    "core.status": ("Status",),
+    "core.kernels": ("polynomial_kernel",),
+    "core.modes": ("SpectrumFit",),
+    "inference.hgr_fits": ("HGRFit", "hgr_fit"),
+    "inference.independence": ("ConditionalTests", "IndependenceTest", "independence_test"),
+    "inference.selection": ("select_degrees",),
+    "scanning.api": ("hgr_matrix", "scan"),
+    "scanning.request": ("Categories", "Execution", "Given", "Test", "Top"),
+    "scanning.result": ("Scan",),
+    "tables.columns": ("Frame",),
+    "tables.files": ("read_table",),
+    "tables.reading": ("Reading",),
+}
+_MODULES = [
+    "causal",
+    "datasets",
+    "fairness",
+    "inference",
+    "kernels",
+    "measures",
+    "plotting",
+    "sklearn",
+    "torch",
+]
+_elsewhere = {name for names in _HOMES.values() for name in names}
 
-# Names are imported on first use, JAX included: the command line handles Ctrl-C before it spends a
-# second on importing JAX.
-def __getattr__(name: str) -> Any:
-    if name in _MODULES:
-        value = importlib.import_module(f"{__name__}.{name}")
-    elif name in __all__:
-        home = next((module for module, names in _NAMES.items() if name in names), "measures")
-        value = getattr(importlib.import_module(f"{__name__}.{home}"), name)
-    else:
-        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    globals()[name] = value
-    return value
+__getattr__ = names_in_modules(
+    __name__, _HOMES | {"measures": [*{*__all__} - _elsewhere]}, _MODULES
+)
 
 
 def __dir__() -> list[str]:

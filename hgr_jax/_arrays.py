@@ -1,14 +1,12 @@
-"""Helpers for arrays that may be traced or concrete, on the host or on a device."""
+"""Helpers for arrays of NumPy."""
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Iterator
 from typing import Any
 
-import jax
 import numpy as np
-from jax import Array
-from jax.typing import DTypeLike
 from numpy.typing import NDArray
 
 Floats = NDArray[np.floating]
@@ -42,44 +40,15 @@ def in_unit(x: NDArray[Any]) -> tuple[NDArray[Any], NDArray[Any]]:
 
 
 def is_traced(*trees: Any) -> bool:
-    """Return whether any array in the trees is a tracer of JAX."""
-    return any(isinstance(x, jax.core.Tracer) for x in jax.tree.leaves(trees))
+    """Return whether any array in the trees is a tracer of JAX, which may not be loaded yet."""
+    jax = sys.modules.get("jax")
+    return jax is not None and any(isinstance(x, jax.core.Tracer) for x in jax.tree.leaves(trees))
 
 
-def on_host(x: Array) -> bool:
-    """Return whether a concrete ``x`` is on the CPU, where NumPy can read it."""
-    return all(device.platform == "cpu" for device in x.devices())
-
-
-def as_dtype(x: Array, dtype: DTypeLike) -> Array:
-    """Return ``x`` as ``dtype``; NumPy converts a concrete array on the CPU.
-
-    JAX would compile a program for every shape.
-    """
-    if x.dtype == dtype:
-        return x
-    if isinstance(x, jax.core.Tracer) or not on_host(x):
-        return x.astype(dtype)
-    with np.errstate(over="ignore"):
-        return jax.device_put(np.asarray(x).astype(dtype))
-
-
-def as_vector(x: Array) -> Array:
-    """Return one column ``(n, 1)`` as ``(n,)``, without a compiled program, as `as_dtype` does."""
-    if isinstance(x, jax.core.Tracer) or not on_host(x):
-        return x.reshape(x.shape[0])
-    return jax.device_put(np.asarray(x).reshape(x.shape[0]))
-
-
-def scalar_of(value: float, dtype: DTypeLike) -> Array:
-    """Return a number as a scalar of JAX, in a quarter of the time of `jax.device_put`."""
-    with jax.transfer_guard_host_to_device("allow"):  # explicit, as device_put is
-        return _identity(np.asarray(value, dtype))
-
-
-@jax.jit
-def _identity(x: Array) -> Array:
-    return x
+def is_matrix(table: Any) -> bool:
+    """Return whether a table is an array of NumPy or of JAX."""
+    jax = sys.modules.get("jax")
+    return isinstance(table, np.ndarray) or (jax is not None and isinstance(table, jax.Array))
 
 
 def chunks(chosen: Integers, size: int) -> Iterator[Integers]:

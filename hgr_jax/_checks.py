@@ -1,8 +1,6 @@
-"""Check arguments, with one clear message for each error.
+"""Check arguments, with one clear message for each error, without JAX.
 
-Shapes, dtypes and static values are concrete even under tracing, and are always checked.  Values
-are never checked: inside `jax.jit` a fit's status reports NaN or a constant column.  NumPy arrays
-that lose digits in JAX's dtype cause a warning.
+`hgr_jax.core.arrays` checks and converts those that are arrays of JAX.
 """
 
 from __future__ import annotations
@@ -12,18 +10,11 @@ import warnings
 from collections.abc import Callable, Iterable, Mapping
 from typing import Any, TypeVar
 
-import jax
-import jax.numpy as jnp
 import numpy as np
-from jax import Array
-from jax.sharding import PartitionSpec
-from jax.typing import DTypeLike
 from numpy.typing import ArrayLike, NDArray
 
-from hgr_jax._arrays import as_dtype, on_host
+from hgr_jax._arrays import is_traced
 from hgr_jax._limits import MAX_DEGREE
-
-_COMPUTED = (np.dtype(np.float32), np.dtype(np.float64))
 
 Checked = TypeVar("Checked")
 
@@ -37,67 +28,18 @@ def without_mask(value: Any) -> Any:
     return np.ma.filled(value.astype(object), None)
 
 
-def as_real_array(name: str, value: Any, *, max_ndim: int = 2, warn: bool = True) -> Array:
-    """Return ``value`` as a JAX array ``(n,)`` or ``(n, p)`` of float32 or wider."""
-    if not isinstance(value, Array):
-        value = _from_host(name, value, warn=warn)
-    elif _is_discrete(value.dtype) and not isinstance(value, jax.core.Tracer) and on_host(value):
-        value = _from_host(name, np.asarray(value), warn=warn)
-    value = _gathered(value)
-    if value.dtype in _COMPUTED and 1 <= value.ndim <= max_ndim and 0 not in value.shape:
-        return value
-    _check_kind_and_shape(name, value, max_ndim)
-    if _is_discrete(value.dtype):
-        return as_dtype(value, jnp.result_type(float))
-    return as_dtype(value, jnp.float32) if value.dtype.itemsize < 4 else value
-
-
-def _gathered(x: Array) -> Array:
-    """Return an array whole on each device of an explicit mesh: measures are of all rows."""
-    parts = getattr(jax.typeof(x).sharding, "spec", ())
-    return jax.sharding.reshard(x, PartitionSpec(*[None] * x.ndim)) if any(parts) else x
-
-
 def as_host_column(name: str, value: Any, rows: int | None = None) -> NDArray[np.float64]:
     """Return a variable as an array of NumPy ``(n,)``, in float64."""
-    column = np.asarray(value) if isinstance(value, Array) else _as_host_array(name, value)
-    _check_kind_and_shape(name, column, 1)
+    column = as_host_array(name, value)
+    check_kind_and_shape(name, column, 1)
     if rows is not None and len(column) != rows:
         raise ValueError(f"{name} must have {rows} rows, as a and b; got {len(column)}.")
     return column.astype(np.float64, copy=False)
 
 
-def as_host_pair(a: ArrayLike, b: ArrayLike) -> tuple[NDArray[Any], NDArray[Any]] | None:
-    """Return both variables ``(n,)`` as `as_pair` does, but as arrays of NumPy.
-
-    None if one of them is traced, or is not on the CPU.
-    """
-    for x in (a, b):
-        if isinstance(x, Array) and (isinstance(x, jax.core.Tracer) or not on_host(x)):
-            return None
-    check_indexes(a=a, b=b)
-    x, y = _as_host_vector("a", a), _as_host_vector("b", b)
-    _check_same_rows(x, y)
-    dtype = np.promote_types(x.dtype, y.dtype)
-    return x.astype(dtype, copy=False), y.astype(dtype, copy=False)
-
-
-def _as_host_vector(name: str, value: Any) -> NDArray[Any]:
-    host = np.asarray(value) if isinstance(value, Array) else _as_host_array(name, value)
-    _check_kind_and_shape(name, host, 1)
-    dtype = jnp.result_type(float) if _is_discrete(host.dtype) else host.dtype
-    dtype = jax.dtypes.canonicalize_dtype(dtype if dtype.itemsize >= 4 else np.float32)
-    if dtype == host.dtype:
-        return host
-    with np.errstate(over="ignore"):
-        kept = host.astype(dtype)
-        if dtype.itemsize < host.dtype.itemsize or _is_discrete(host.dtype):
-            warn_of_few_steps(name, host, kept)
-    return kept
-
-
-def _check_kind_and_shape(name: str, value: Any, max_ndim: int) -> None:
-    if not (jnp.issubdtype(value.dtype, jnp.floating) or _is_discrete(value.dtype)):
+def check_kind_and_shape(name: str, value: Any, max_ndim: int) -> None:
+    """Refuse an array of NumPy or JAX of anything but real numbers, or of another shape."""
+    if not _is_real(value.dtype):
         raise TypeError(
             f"{name} must hold real numbers (floats, integers or booleans); got dtype"
             f" {value.dtype}."
@@ -111,11 +53,12 @@ def _check_kind_and_shape(name: str, value: Any, max_ndim: int) -> None:
         )
 
 
-def _is_discrete(dtype: DTypeLike) -> bool:
-    return jnp.issubdtype(dtype, jnp.integer) or jnp.issubdtype(dtype, jnp.bool_)
+def _is_real(dtype: Any) -> bool:
+    """Return whether numbers of a dtype, bfloat16 among them, are real."""
+    return isinstance(dtype, np.dtype) and np.can_cast(dtype, np.longdouble)
 
 
-def _as_host_array(name: str, value: Any) -> NDArray[Any]:
+def as_host_array(name: str, value: Any) -> NDArray[Any]:
     """Return what is no array of JAX as an array of floats or booleans."""
     try:
         host = np.asarray(without_mask(value))
@@ -124,23 +67,14 @@ def _as_host_array(name: str, value: Any) -> NDArray[Any]:
     if host.dtype.kind in "iu" or host.dtype == np.longdouble:
         # Without 64-bit mode JAX would wrap integers beyond 2^31.
         host = host.astype(np.float64)
-    if host.dtype.kind not in "fb" and not jnp.issubdtype(host.dtype, jnp.floating):
+    if not _is_real(host.dtype):
         raise TypeError(
             f"{name} must hold real numbers (floats, integers or booleans); got"
             f" {type(value).__name__} of dtype {host.dtype}."
-            " Make one-hot features of categories, and numbers of dates; scan and hgr read both as"
-            " they are."
+            " Make one-hot features of categories, and numbers of dates; scan, and hgr outside jit,"
+            " read both as they are."
         )
     return host
-
-
-def _from_host(name: str, value: Any, *, warn: bool) -> Array:
-    host = _as_host_array(name, value)
-    array = jax.device_put(host)
-    if warn and host.ndim and host.size and array.dtype.itemsize < host.dtype.itemsize:
-        with np.errstate(over="ignore"):
-            warn_of_few_steps(name, host, host.astype(array.dtype))  # the array may be traced
-    return array
 
 
 FEW_STEPS = 256
@@ -165,23 +99,8 @@ def warn_of_few_steps(name: str, host: NDArray[Any], kept: NDArray[Any]) -> None
         )
 
 
-def as_pair(
-    a: ArrayLike, b: ArrayLike, *, max_ndim: int = 2, warn: bool = True, **alongside: Any
-) -> tuple[Array, Array]:
-    """Return both variables as arrays of one floating dtype and the same number of rows.
-
-    ``warn=False`` omits the warning of lost digits; pandas objects ``alongside`` (weights, given)
-    must have the same index.
-    """
-    check_indexes(a=a, b=b, **alongside)
-    a = as_real_array("a", a, max_ndim=max_ndim, warn=warn)
-    b = as_real_array("b", b, max_ndim=max_ndim, warn=warn)
-    _check_same_rows(a, b)
-    dtype = np.promote_types(a.dtype, b.dtype)
-    return as_dtype(a, dtype), as_dtype(b, dtype)
-
-
-def _check_same_rows(a: Any, b: Any) -> None:
+def check_same_rows(a: Any, b: Any) -> None:
+    """Refuse variables of different numbers of rows."""
     if a.shape[0] != b.shape[0]:
         raise ValueError(
             "a and b must have the same number of rows;"
@@ -210,38 +129,10 @@ def check_indexes(**variables: Any) -> None:
             )
 
 
-def as_weights(weights: ArrayLike | None, rows: int, dtype: DTypeLike) -> Array | None:
-    """Return observation weights as an array ``(n,)``, or None."""
-    if weights is None:
-        return None
-    weights = as_real_array("weights", weights, max_ndim=1)
-    if weights.shape != (rows,):
-        raise ValueError(
-            f"weights must have shape ({rows},), one weight per row;"
-            f" got shape {tuple(weights.shape)}."
-        )
-    if not isinstance(weights, jax.core.Tracer):
-        check_weights(np.asarray(weights))
-    return as_dtype(weights, dtype)
-
-
 def check_weights(weights: NDArray[Any]) -> None:
     """Refuse weights that are negative, infinite or missing, and those that are all 0."""
     if not (np.isfinite(weights).all() and (weights >= 0).all() and weights.any()):
         raise ValueError("weights must be finite and not negative, and not all 0.")
-
-
-def as_given(given: Any, rows: int, dtype: DTypeLike) -> Array | None:
-    """Return the conditioning variables, ``(n,)`` or ``(n, p)``, or None."""
-    if given is None:
-        return None
-    try:
-        array = as_real_array("given", given)
-    except TypeError as error:
-        raise TypeError(f"{error} scan and independence_test take text as given.") from None
-    if array.shape[0] != rows:
-        raise ValueError(f"given must have {rows} rows, as a and b; got {array.shape[0]}.")
-    return array.astype(dtype)
 
 
 def as_host_weights(weights: ArrayLike | None, rows: int) -> NDArray[np.float64] | None:
@@ -270,7 +161,7 @@ def as_order(order: Any, rows: int) -> NDArray[np.intp]:
         return np.arange(rows)
     array = np.asarray(without_mask(order))
     if array.dtype.kind not in "OfiubmM" or not array.ndim:
-        got = "text" if array.ndim and array.dtype.kind in "UST" else _describe_value(order)
+        got = "text" if array.ndim and array.dtype.kind in "UST" else describe_value(order)
         raise TypeError(
             "order must be True, where the rows are in order as they stand, or numbers or dates"
             f" ({rows},) to sort the rows by; got {got}."
@@ -366,71 +257,7 @@ def rows_at(x: Any, order: NDArray[np.intp]) -> Any:
         return {name: rows_at(column, order) for name, column in x.items()}
     if hasattr(x, "iloc"):
         return x.iloc[order].reset_index(drop=True)
-    if isinstance(x, Array):
-        return jax.device_put(np.asarray(x)[order])
-    return x[order] if hasattr(x, "dtype") else np.asarray(x)[order]
-
-
-def as_estimate(measure: Any, a: Array, b: Array, options: dict[str, Any]) -> Array:
-    """Return ``measure(a, b, **options)``, which must be one number."""
-    if not callable(measure):
-        raise TypeError(f"measure must be a callable (a, b) -> scalar; got {measure!r}.")
-    value = measure(a, b, **options)
-    if not isinstance(value, Array | float) or jnp.shape(value) != ():
-        got = _describe_value(value) if isinstance(value, Array) else type(value).__name__
-        raise TypeError(f"measure must return one number; got {got}.")
-    return jnp.asarray(value, a.dtype)
-
-
-def as_key(key: Array) -> Array:
-    """Return a random key, made by `jax.random.key` or `jax.random.PRNGKey`."""
-    if isinstance(key, Array):
-        typed = jnp.issubdtype(key.dtype, jax.dtypes.prng_key)
-        if typed and key.shape == ():
-            return key
-        raw = key.dtype == jnp.uint32
-        if raw and key.shape == jax.random.key_data(jax.random.key(0)).shape:
-            return jax.random.wrap_key_data(key)
-        if typed or (raw and key.ndim > 1):
-            raise ValueError(
-                f"key must be one random key; got an array of them, of shape {tuple(key.shape)}."
-                " Map over it: jax.vmap(lambda key: ...)(keys)."
-            )
-    raise TypeError(
-        f"key must be a random key, as jax.random.key(0) makes; got {_describe_value(key)}."
-    )
-
-
-def as_scalar(name: str, value: Any, dtype: DTypeLike) -> Array:
-    """Return a real number, traced or not, as an array ``()`` of ``dtype``."""
-    number = isinstance(value, int | float | np.number | np.ndarray | Array)
-    if number and np.shape(value) != ():
-        raise ValueError(f"{name} must be one number; got shape {np.shape(value)}.")
-    given = value.dtype if isinstance(value, Array) else np.asarray(value).dtype
-    if not number or not (jnp.issubdtype(given, np.integer) or jnp.issubdtype(given, np.floating)):
-        raise TypeError(f"{name} must be a real number; got {_describe_value(value)}.")
-    if not isinstance(value, Array):
-        value = np.asarray(value, np.float64)
-    with np.errstate(over="ignore"):
-        return jnp.asarray(value).astype(dtype)
-
-
-def as_nonnegative(name: str, value: Any, dtype: DTypeLike, *, positive: bool = False) -> Array:
-    """Return a finite number >= 0 as an array ``()``; an invalid traced value becomes NaN."""
-    number = as_scalar(name, value, dtype)
-    valid = ((number > 0) if positive else (number >= 0)) & (number < jnp.inf)
-    if isinstance(number, jax.core.Tracer):
-        return jnp.where(valid, number, jnp.nan)
-    if not valid:
-        bound = "above 0" if positive else "at least 0"
-        rounded = f", which is {number} in {number.dtype}" if 0 < value < np.inf else ""
-        raise ValueError(f"{name} must be {bound} and finite; got {value}{rounded}.")
-    return number
-
-
-def as_positive(name: str, value: Any, dtype: DTypeLike) -> Array:
-    """Return a finite number above 0 as an array ``()``; an invalid traced value becomes NaN."""
-    return as_nonnegative(name, value, dtype, positive=True)
+    return np.asarray(x)[order]
 
 
 def one_or_pair(
@@ -449,16 +276,16 @@ def one_or_pair(
 def check_flag(name: str, value: Any) -> bool:
     """Return a static switch, which must be True or False itself."""
     if not isinstance(value, bool | np.bool_):
-        raise TypeError(f"{name} must be True or False; got {_describe_value(value)}.")
+        raise TypeError(f"{name} must be True or False; got {describe_value(value)}.")
     return bool(value)
 
 
 def check_fraction(name: str, value: Any) -> float:
     """Return a static number in [0, 1]."""
-    if isinstance(value, jax.core.Tracer):
+    if is_traced(value):
         raise TypeError(f"{name} must be a static number, but it is traced; close over it.")
     if isinstance(value, bool) or not isinstance(value, int | float | np.number):
-        raise TypeError(f"{name} must be a number from 0 to 1; got {_describe_value(value)}.")
+        raise TypeError(f"{name} must be a number from 0 to 1; got {describe_value(value)}.")
     if not 0 <= value <= 1:
         raise ValueError(f"{name} must be from 0 to 1; got {value}.")
     return float(value)
@@ -472,15 +299,16 @@ def check_level(name: str, value: Any) -> float:
     return level
 
 
-def _describe_value(value: Any) -> str:
-    if isinstance(value, np.ndarray | Array):
+def describe_value(value: Any) -> str:
+    """Return a value as it is shown in a message."""
+    if hasattr(value, "shape") and hasattr(value, "dtype"):
         return f"an array of shape {tuple(value.shape)} and dtype {value.dtype}"
     return repr(value)
 
 
 def check_count(name: str, value: Any, least: int = 1) -> int:
     """Return a static int of at least ``least``: a degree, a number of steps, ..."""
-    if isinstance(value, jax.core.Tracer):
+    if is_traced(value):
         raise TypeError(
             f"{name} must be a static int, but it is traced; mark it static"
             f' (jax.jit(..., static_argnames="{name}")) or close over it.'
@@ -504,7 +332,7 @@ def check_degree(name: str, value: Any) -> int:
     return degree
 
 
-def check_kernel(name: str, value: Any) -> int | Callable[[Array], Array]:
+def check_kernel(name: str, value: Any) -> int | Callable[[Any], Any]:
     """Return a kernel: a degree, or a callable from ``x`` to features."""
     if callable(value):
         try:
@@ -515,7 +343,7 @@ def check_kernel(name: str, value: Any) -> int | Callable[[Array], Array]:
     try:
         return check_count(name, value)
     except TypeError as error:
-        if isinstance(value, jax.core.Tracer):
+        if is_traced(value):
             raise
         raise TypeError(
             f"{name} must be a degree (an int >= 1) or a callable (n,) -> (n, m) of features;"

@@ -1,8 +1,10 @@
-"""Optional dependencies, imported where they are used."""
+"""Modules that are imported when they are first needed."""
 
 from __future__ import annotations
 
 import importlib
+import sys
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 # fmt: off
@@ -31,3 +33,26 @@ def require(module: str) -> Any:
         raise ImportError(
             f"this needs {package}, which is not installed; run: pip install {wanted}"
         ) from error
+
+
+def names_in_modules(
+    package: str, homes: Mapping[str, Sequence[str]], modules: Sequence[str] = ()
+) -> Callable[[str], Any]:
+    """Return the ``__getattr__`` of a package whose names, by module, are imported on first use.
+
+    So are those of its ``modules``.
+
+    The command line and the tests of tables do without JAX, which takes half a second to load.
+    """
+    home_of = {name: module for module, names in homes.items() for name in names}
+
+    def get(name: str) -> Any:
+        if name in modules:
+            return importlib.import_module(f"{package}.{name}")
+        if name not in home_of:
+            raise AttributeError(f"module {package!r} has no attribute {name!r}")
+        value = getattr(importlib.import_module(f"{package}.{home_of[name]}"), name)
+        setattr(sys.modules[package], name, value)
+        return value
+
+    return get

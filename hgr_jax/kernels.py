@@ -5,8 +5,8 @@
 * `indicators`: all functions of few values, as of the codes of a category.
 """
 
+from hgr_jax.core.indicators import Indicators
 from hgr_jax.core.kernels import (
-    Indicators,
     KernelLike,
     fourier,
     hats,

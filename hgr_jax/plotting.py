@@ -7,7 +7,6 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-import jax
 import numpy as np
 from numpy.typing import ArrayLike
 
@@ -16,8 +15,6 @@ from hgr_jax._checks import check_indexes
 from hgr_jax._files import atomic_write
 from hgr_jax._optional import require
 from hgr_jax._texts import shortened
-from hgr_jax.core.fits import PartialFit, TransformedPair
-from hgr_jax.measures import kb_fit
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -49,9 +46,7 @@ MAX_ANNOTATED = 12
 """Largest number of rows or columns of a heat map with values written into its cells."""
 
 
-def plot_fit(
-    fit: TransformedPair, a: ArrayLike, b: ArrayLike, *, names: Sequence[str] = ("a", "b")
-) -> Figure:
+def plot_fit(fit: Any, a: ArrayLike, b: ArrayLike, *, names: Sequence[str] = ("a", "b")) -> Figure:
     """Draw a fitted pair in four panels: the data, f, g, and the transformed data.
 
     Among the data are the means of b in bins of a, with their 95% bands.
@@ -74,6 +69,8 @@ def plot_fit(
       >>> a = jnp.linspace(-1, 1, 101)
       >>> figure = plot_fit(hgr_jax.kb_fit(a, a**2), a, a**2, names=("a", "a squared"))
     """
+    from hgr_jax.core.fits import PartialFit  # needs JAX
+
     if isinstance(fit, PartialFit):
         raise ValueError(
             "given other variables c, f and g are no curves: draw fit.f(a, given=c) against"
@@ -125,7 +122,7 @@ def _point_style(rows: int) -> dict[str, Any]:
 
 def _draw_fit(
     panels: Sequence[Axes],
-    fit: TransformedPair,
+    fit: Any,
     columns: tuple[np.ndarray, np.ndarray],
     names: tuple[str, str],
     title: str,
@@ -317,6 +314,10 @@ def plot_predictions(
       >>> z = np.linspace(-1, 1, 101)
       >>> figure = plot_predictions(z, {"before": z**2, "after": np.sin(9 * z)}, name="age")
     """
+    import jax  # means of bins, which pages show, do without
+
+    from hgr_jax.measures.kb import kb_fit
+
     check_indexes(z=z, predictions=predictions)
     z = np.asarray(z, float)
     arrays = {model: np.asarray(values, float) for model, values in predictions.items()}

@@ -18,7 +18,7 @@ from hgr_jax._checks import check_count, check_indexes
 from hgr_jax._optional import require
 from hgr_jax._threads import one_blas_thread
 from hgr_jax.inference.independence import ColumnTests
-from hgr_jax.inference.intervals import adjust
+from hgr_jax.inference.multiplicity import adjust
 from hgr_jax.scanning.request import request_of
 from hgr_jax.scanning.run import examine
 from hgr_jax.tables.columns import Columns

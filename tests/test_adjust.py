@@ -9,7 +9,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from hgr_jax.inference.intervals import METHODS, adjust, corrected
+from hgr_jax.inference import adjust, corrected
+from hgr_jax.inference.multiplicity import METHODS
 
 
 def test_corrected() -> None:

@@ -18,7 +18,7 @@ import numpy as np
 import pytest
 
 import hgr_jax
-from hgr_jax import causal, datasets, fairness, inference, kernels, measures
+from hgr_jax import causal, datasets, fairness, inference, kernels
 from hgr_jax import sklearn as scores
 from hgr_jax import torch as of_tensors
 from hgr_jax._optional import EXTRAS, require
@@ -63,29 +63,11 @@ def test_public_names_are_documented(name: str, value: object) -> None:
             assert parameter in value.__doc__, f"{name} does not explain {parameter}"
 
 
+PACKAGE = Path(hgr_jax.__file__).parent
 MODULES_WITH_EXAMPLES = [
-    "datasets.synthetic",
-    "datasets.diabetes",
-    *(f"fairness.{n}" for n in ("certificate", "estimators", "penalties", "postprocessor")),
-    *(f"fairness.{n}" for n in ("report", "statistics", "training")),
-    "_archive",
-    "causal",
-    *(f"inference.{n}" for n in ("independence", "intervals", "permutation")),
-    *(f"inference.{n}" for n in ("roys_root.law", "selection")),
-    "tables.columns",
-    "core.fits",
-    "core.kernels",
-    "scanning.api",
-    "scanning.result",
-    "_texts",
-    "plotting",
-    "sklearn",
-    "torch",
-    *(
-        f"measures.{path.stem}"
-        for path in sorted(Path(measures.__file__).parent.glob("*.py"))
-        if not path.stem.startswith("_")
-    ),
+    ".".join(path.relative_to(PACKAGE).with_suffix("").parts)
+    for path in sorted(PACKAGE.rglob("*.py"))
+    if "  >>> " in path.read_text(encoding="utf-8")
 ]
 
 

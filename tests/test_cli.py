@@ -23,6 +23,21 @@ from hgr_jax.cli.main import main
 from hgr_jax.cli.outputs import WRITTEN
 
 
+def test_a_scan_loads_neither_jax_nor_matplotlib(folder: Path) -> None:
+    """Which take most of a second to load."""
+    rows = np.random.default_rng(0).normal(size=(200, 3)).tolist()
+    lines = [",".join(map(str, [*row, "even" if row[0] > 0 else "odd"])) for row in rows]
+    (folder / "t.csv").write_text("\n".join(["x,y,z,kind", *lines, ""]))
+    code = (
+        "import sys; from hgr_jax.cli.main import main; assert main(sys.argv[1:]) == 0;"
+        "heavy = {'jax', 'matplotlib', 'optax', 'sklearn'};"
+        "print('loaded:', *sorted(heavy & {*sys.modules}))"
+    )
+    command = [sys.executable, "-c", code, "scan", "t.csv", "--out", "out"]
+    done = subprocess.run(command, env=environment(), capture_output=True, text=True, check=True)
+    assert done.stdout.splitlines()[-1] == "loaded:"
+
+
 def test_pair(folder: Path, command: Command) -> None:
     x, noise = np.random.default_rng(0).uniform(-1, 1, (2, 60))
     lines = [f"{v:.6f},{v * v + 0.01 * e:.6f}" for v, e in zip(x, noise, strict=True)]
@@ -90,7 +105,7 @@ def test_demo(tmp_path: Path) -> None:
     assert "P(a model is returned and breaks its threshold) <= 1 - level = 0.05" in said
     assert "HGR-KB(2, 2) of bmi and the prediction in the population" in said
     folder = tmp_path / "shown"
-    pictures = ("fairness.png", "heat_map.png", "top_pair.png")
+    pictures = ("fairness.png", "top_pair.png")
     for picture in pictures:
         assert (folder / picture).read_bytes().startswith(b"\x89PNG")
     written = {path.name for path in folder.iterdir()} - set(pictures)

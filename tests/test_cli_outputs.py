@@ -168,7 +168,6 @@ def test_steps_are_shown_on_a_terminal_only(folder: Path, monkeypatch: pytest.Mo
         "examining the first pairs",
         "writing pairs.csv, pairs.parquet and scan.npz",
         "writing report.html",
-        "drawing heat_map.png",
     ]
     text = shown.getvalue()
     assert [step for step in re.split(r"\r *\r?", text) if step in steps] == steps

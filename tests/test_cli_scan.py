@@ -83,14 +83,13 @@ def test_what_is_printed(ran: tuple[str, Path]) -> None:
     assert with_a_category[5:7] == ["-", "-"]  # |Spearman| and |Pearson|
     assert any(SCRIPT in line for line in lines)
     assert "nan" not in said.lower()
-    for name in ("pairs.csv", "report.html", "heat_map.png"):
+    for name in ("pairs.csv", "report.html"):
         assert str(Path("hgr-jax-scan") / name) in said
 
 
 def test_what_is_written(ran: tuple[str, Path]) -> None:
     said, folder = ran
     assert {path.name for path in folder.iterdir()} == set(WRITTEN["scan"])
-    assert (folder / "heat_map.png").read_bytes().startswith(b"\x89PNG")
     from_csv = pd.read_csv(folder / "pairs.csv", keep_default_na=False, na_values=[""])
     from_parquet = pd.read_parquet(folder / "pairs.parquet")
     without = from_csv.drop(columns="remark")  # empty texts are missing in CSV
@@ -184,9 +183,7 @@ def test_given_columns(folder: Path, command: Command) -> None:
 def test_nothing_to_scan(folder: Path, command: Command) -> None:
     lines = [f"1,x,,name {i},{i}" for i in range(20)]
     (folder / "t.csv").write_text("\n".join(["one,same,none,name,number", *lines, ""]))
-    (folder / "out").mkdir()
-    (folder / "out" / "heat_map.png").write_bytes(b"of an earlier scan")
-    said = command("scan", "t.csv", "--out", "out", "--force")
+    said = command("scan", "t.csv", "--out", "out")
     assert (said.status, said.err) == (0, "")
     assert "0 pairs of 1 column, 20 rows" in said.out
     for reason in (
@@ -198,7 +195,7 @@ def test_nothing_to_scan(folder: Path, command: Command) -> None:
         assert f"skipped: {reason}\n" in said.out
     assert "no pair of columns is left to scan" in said.out
     written = {path.name for path in (folder / "out").iterdir()}
-    assert written == set(WRITTEN["scan"]) - {"heat_map.png"}
+    assert written == set(WRITTEN["scan"])
     assert len(pd.read_csv("out/pairs.csv")) == len(Scan.load("out/scan.npz")) == 0
     assert "name: text" not in (folder / "out" / "report.html").read_text()  # but as two texts
     assert "20 different texts in 20 rows" in (folder / "out" / "report.html").read_text()

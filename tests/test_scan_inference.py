@@ -198,7 +198,7 @@ def test_exact_pvalues_and_ties() -> None:
     found = scan({"a": a, "b": b}, test=hgr_jax.Test("permutation", 4000), **options)
     assert found.pvalue[0, 1] == pytest.approx(5460 / 38760, abs=0.02)
 
-    options["test"] = hgr_jax.Test("permutation", 99)
+    options["test"] = hgr_jax.Test("permutation", 99, key=jax.random.key(1))
     balanced = scan({"a": a, "b": np.tile([0.0, 1.0], 10)}, **options)
     assert balanced.correlation[0, 1] == pytest.approx(0, abs=1e-9)
     assert balanced.pvalue[0, 1] == 1

@@ -10,7 +10,7 @@ import pytest
 
 import hgr_jax
 from hgr_jax import Scan
-from hgr_jax.core.fits import Status
+from hgr_jax.core.status import Status
 
 scan = functools.partial(hgr_jax.scan, measure="kb")
 

@@ -17,7 +17,7 @@ from hgr_jax.cli.main import main
 from hgr_jax.core.host.ranks import codes_of, ranked_columns, ranks
 from hgr_jax.scanning import screen
 from hgr_jax.scanning import top as first_pairs
-from hgr_jax.scanning.screen import RankScreen, as_float32
+from hgr_jax.scanning.screen import RankScreen
 
 ROWS = 300
 MATRICES = ("correlation", "rank_correlation", "pearson", "corrected", "null_95", "n_obs")
@@ -171,7 +171,7 @@ def test_logarithms_of_the_screen(rows: int) -> None:
     x[:, 3:9] = np.round(x[:, 3:9] * [1, 2, 3, 5, 8, 20])
     x[:, 10] = np.sin(30 * x[:, 9])
     x[:, 68] = np.cos(30 * x[:, 67])
-    columns = [as_float32(column) for column in ranked_columns([*map(codes_of, ranks(x).T)])]
+    columns = [column.as_float32() for column in ranked_columns([*map(codes_of, ranks(x).T)])]
     screened = RankScreen([columns[:64], columns[64:]], 64)
     expected = scan(x)
     for left, right in ((0, 0), (0, 1), (1, 1)):

@@ -17,7 +17,8 @@ from hgr_jax._files import WritingError
 from hgr_jax.cli.options import AuditOptions, ScanOptions, command_parser
 from hgr_jax.tables.faults import TableError, printable
 
-# JAX and NumPy are loaded by the commands that compute, once their options are known to be right.
+# NumPy is loaded by the commands that compute, once their options are known to be right, and JAX by
+# those that need it.
 
 
 def main(argv: list[str] | None = None) -> int:
@@ -89,8 +90,6 @@ def _last_place(error: Exception) -> tuple[str, int]:
 
 
 def _run(options: argparse.Namespace) -> int:
-    import jax
-
     from hgr_jax.cli import outputs
     from hgr_jax.tables.reading import Reading
 
@@ -109,15 +108,14 @@ def _run(options: argparse.Namespace) -> int:
         outputs.check_replaceable(options.out / name, force=options.force)
 
     chosen = _options_of(options, ScanOptions)
-    with jax.enable_x64(options.command != "demo"):
-        if options.command == "demo":
-            command.report_demo(chosen, options.out)
-        elif options.command == "scan":
-            title = options.file.name if str(options.file) != "-" else "standard input"
-            command.report_scan(options.file, title, chosen, options.out, reading)
-        else:
-            columns = (options.column_a, options.column_b)
-            command.report_pair(options.file, columns, chosen, options.out, reading)
+    if options.command == "demo":
+        command.report_demo(chosen, options.out)
+    elif options.command == "scan":
+        title = options.file.name if str(options.file) != "-" else "standard input"
+        command.report_scan(options.file, title, chosen, options.out, reading)
+    else:
+        columns = (options.column_a, options.column_b)
+        command.report_pair(options.file, columns, chosen, options.out, reading)
     if chosen.open:
         outputs.open_in_browser(options.out / "report.html")
     return 0

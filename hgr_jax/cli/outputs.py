@@ -18,14 +18,13 @@ import numpy as np
 from hgr_jax._arrays import size_fault
 from hgr_jax._files import FILE, FOLDER, kind_of_place, naming_file
 from hgr_jax._texts import first_names, grouped, shortened
-from hgr_jax.plotting import save_figure
 from hgr_jax.tables.columns import Frame
 from hgr_jax.tables.faults import TableError, printable
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
-SCAN_FILES = ("report.html", "pairs.csv", "pairs.parquet", "scan.npz", "heat_map.png")
+SCAN_FILES = ("report.html", "pairs.csv", "pairs.parquet", "scan.npz")
 WRITTEN: dict[str, Sequence[str]] = {
     "scan": SCAN_FILES,
     "pair": (),  # each picture has another name
@@ -122,6 +121,8 @@ def show_step(text: str) -> Iterator[None]:
 
 def save_picture(draw: Callable[[], Figure], path: Path) -> str:
     """Draw a picture and save it by `save_figure`, show this step, and return what it prints."""
+    from hgr_jax.plotting import save_figure  # scans draw nothing
+
     with show_step(f"drawing {path.name}"), contextlib.redirect_stdout(io.StringIO()) as message:
         save_figure(draw(), path)
     return printable(message.getvalue().strip())

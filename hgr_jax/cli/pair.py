@@ -6,6 +6,7 @@ import dataclasses
 import itertools
 from collections.abc import Sequence
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 
@@ -13,9 +14,8 @@ from hgr_jax._arrays import Floats
 from hgr_jax._texts import pvalue_as_text
 from hgr_jax.cli.options import ScanOptions
 from hgr_jax.cli.outputs import check_sizes, print_messages, save_picture, unused_path
-from hgr_jax.core.fits import KBFit, Status
+from hgr_jax.core.status import Status
 from hgr_jax.inference.hgr_fits import HGRFit
-from hgr_jax.measures import sk_fit
 from hgr_jax.plotting import plot_fit
 from hgr_jax.scanning.api import scan
 from hgr_jax.scanning.facts import TableFacts
@@ -47,6 +47,22 @@ def report_pair(
     HGR; with ``h`` or ``k``, HGR-KB at these degrees.  With ``given``, what they have in common
     beyond these columns, without a picture.
     """
+    if options.h is None and options.k is None:
+        _report_pair(path, names, options, folder, reading)
+        return
+    import jax  # HGR is estimated without it
+
+    with jax.enable_x64(True):
+        _report_pair(path, names, options, folder, reading)
+
+
+def _report_pair(
+    path: Path,
+    names: tuple[str, str],
+    options: ScanOptions,
+    folder: Path,
+    reading: Reading,
+) -> None:
     needed = (*names, *options.given, *options.row_columns)
     frame = read_table(path, dataclasses.replace(reading, columns=needed)).in_days()
     check_sizes(frame, (*names, *options.given))
@@ -59,6 +75,7 @@ def report_pair(
         picture = unused_path(folder / "pair.png")
         # Before printing: it may not be possible.
         drawn = save_picture(lambda: plot_fit(fit, a, b, names=names), picture)
+    kernels = None if isinstance(fit, HGRFit) else fit
 
     dropped = frame.rows - rows
     left_out = f", {dropped} with a missing or infinite value left out" if dropped else ""
@@ -74,7 +91,9 @@ def report_pair(
         low, high = result.interval(*names)
         remark = "" if np.isnan(low) else f"95% interval {low:.3f} to {high:.3f}"
     _print_measure(measure, pair.correlation, remark)
-    if isinstance(fit, KBFit) and not any(map(frame.is_text, names)):
+    if kernels is not None and not any(map(frame.is_text, names)):
+        from hgr_jax.measures.sk import sk_fit  # needs JAX
+
         degree = max(options.h or 5, options.k or 5)
         single = sk_fit(a, b, degree)
         _print_measure(f"HGR-SK({degree})", float(single.correlation), single.explains)
@@ -83,8 +102,8 @@ def report_pair(
     for name, value in (("|Spearman|", pair.spearman), ("|Pearson|", pair.pearson)):
         if not np.isnan(value):
             _print_measure(name, value)
-    if isinstance(fit, KBFit):
-        print(f"\n{fit.message}")
+    if kernels is not None:
+        print(f"\n{kernels.message}")
     print()
     _print_remarks(result, names)
     if fit is not None:
@@ -174,12 +193,12 @@ def _print_means(a: str, x: Floats, b: str, y: Floats, category: Category | None
         print(f"  {y[inside].mean():>10.4g} +- {error:.2g}  {printable(label)}")
 
 
-def _print_transformations(fit: HGRFit | KBFit, names: tuple[str, str], result: Scan) -> None:
+def _print_transformations(fit: Any, names: tuple[str, str], result: Scan) -> None:
     """Print the polynomials f and g of two columns of numbers, else values of both."""
     columns = _present_values(result, names)
     categories = [result.category(name) for name in names]
     of_numbers = categories == [None, None]
-    if not (of_numbers and isinstance(fit, KBFit)):
+    if not of_numbers or isinstance(fit, HGRFit):
         for letter, name, column, category in zip("fg", names, columns, categories, strict=True):
             transform = fit.f if letter == "f" else fit.g
             points, labels = _points_of(column, category)
@@ -192,7 +211,7 @@ def _print_transformations(fit: HGRFit | KBFit, names: tuple[str, str], result: 
     degrees = np.asarray(fit.degrees)
     if of_numbers and isinstance(fit, HGRFit):
         print(f"functions of ranks: {degrees[0]} and {degrees[1]}")
-    elif of_numbers and isinstance(fit, KBFit):
+    elif of_numbers:
         print(f"f = {fit.f.formula('a')}\n    with a = {printable(names[0])}")
         print(f"g = {fit.g.formula('b')}\n    with b = {printable(names[1])}")
         print(f"effective degrees: {degrees[0]} and {degrees[1]}")

@@ -8,12 +8,15 @@ In the order of the paper:
 * `solvers`: their closed form, all modes, implicit derivatives;
 * `canonical`: from the data to that matrix and back; the derivative of the envelope theorem;
 * `partial`: residuals given other variables;
-* `fits`: what callers see of a solution: transformations, status, standard error, printing;
+* `fits`: what callers see of a solution: transformations, standard error, printing; `status`:
+  the outcomes of a fit;
 * `ranks`: functions of ranks, and HGR from their cross moments;
 * `describe`: what a pair of transformations does, in words;
 * `modes`: fits of all modes; `formulas`: transformations as text.
 
-Under these: `rows` (padding, and sums over rows in blocks), `linalg` (factorisations of small
-matrices), `numerics` (divisions, roots, weights, standardised variables), and `host`, the small
-algebra of many columns in NumPy.
+Under these: `arrays` (arguments of measures, checked and converted), `rows` (padding, and sums over
+rows in blocks), `linalg` (factorisations of small matrices), `numerics` (divisions, roots, weights,
+standardised variables), and, without JAX, `indicators` (the kernel of a category), `monomials` (of
+several variables), `bias` (what chance and single rows add) and `host`, the small algebra of many
+columns in NumPy.
 """

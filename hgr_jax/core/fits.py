@@ -12,10 +12,8 @@ the influence of a row on s (by the envelope theorem, on a maximum too).
 from __future__ import annotations
 
 import dataclasses
-import enum
 import functools
 import importlib
-import statistics
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, ClassVar, TypeVar, cast
 
@@ -26,8 +24,9 @@ from jax import Array, lax
 from jax.typing import DTypeLike
 from numpy.typing import ArrayLike
 
-from hgr_jax._checks import as_given, as_pair, as_real_array, as_weights
 from hgr_jax._texts import html_table
+from hgr_jax.core.arrays import as_given, as_pair, as_real_array, as_weights
+from hgr_jax.core.bias import is_dominant
 from hgr_jax.core.canonical import PreparedPair, Residuals, Solution, Transformation
 from hgr_jax.core.formulas import formula
 from hgr_jax.core.kernels import Encoder
@@ -44,58 +43,10 @@ from hgr_jax.core.numerics import (
 )
 from hgr_jax.core.orthonormal import Basis, PolynomialBasis
 from hgr_jax.core.rows import over_rows, row_by_row
+from hgr_jax.core.status import MESSAGES, Status
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
-
-
-class Status(enum.IntEnum):
-    """The outcome of a fit; ``KBFit.message`` says it in words."""
-
-    OPTIMAL = 0
-    """The global maximum."""
-    TIED = 1
-    """The maximum, which several pairs of transformations reach."""
-    NOT_CONVERGED = 2
-    """The solver stopped before its conditions held."""
-    ILL_CONDITIONED = 3
-    """No well-conditioned basis was found: the value may be too low."""
-    CONSTANT = 4
-    """A variable does not vary, or only with what is given: the value is 0."""
-    NOT_FINITE = 5
-    """NaN or infinity in data or weights: the value is NaN."""
-    ONE_ROW = 6
-    """The maximum, of which one row makes a large part: f and g single it out."""
-
-
-MESSAGES = {
-    Status.OPTIMAL: "optimal: the correlation is the global maximum over the two kernels",
-    Status.TIED: (
-        "optimal, but several pairs of transformations reach the same correlation:"
-        " f and g are one choice among them"
-    ),
-    Status.ONE_ROW: (
-        "optimal, but f and g single out one row, fit.influential_row, which makes a large part of"
-        " the correlation, fit.leverage of it: compare with ranks, or without that row"
-    ),
-    Status.NOT_CONVERGED: (
-        "the solver stopped before the optimality conditions held to rounding;"
-        " compare with solver='svd', or use float64"
-    ),
-    Status.ILL_CONDITIONED: (
-        "no well-conditioned basis was found for these degrees (far outliers, or features that"
-        " nearly depend on each other): the correlation may be too low; use lower degrees,"
-        " a rank transform, or float64"
-    ),
-    Status.CONSTANT: (
-        "a or b does not vary over the rows of positive weight, or what is given explains all of"
-        " it: the correlation is 0"
-    ),
-    Status.NOT_FINITE: (
-        "NaN or infinity in a, b or what is given, a negative or NaN weight, or none above 0"
-        " (or degrees too high for the digits of the data): the correlation is NaN"
-    ),
-}
 
 
 def decide_status(*cases: tuple[Array, Status]) -> Array:
@@ -598,22 +549,6 @@ def error_of(solution: Solution, pair: PreparedPair) -> Array:
     return standard_error(f, g, solution.pair.correlation)
 
 
-DOMINANT_SHARE = 0.3
-"""Share of a correlation above which one row dominates it, with the two conditions below."""
-
-DOMINANT_MULTIPLE = 10
-"""Smallest ratio of the share to the row's weight: among few rows every share is large."""
-
-DOMINANT_CORRELATION = 0.1
-"""Smallest correlation that the row makes: near 0 every row makes a large share."""
-
-
-def is_dominant(leverage: Any, weight: Any, correlation: Any) -> Any:
-    """Return whether a row makes a large share of a correlation; weights have the sum 1."""
-    large = (leverage > DOMINANT_SHARE) & (leverage > DOMINANT_MULTIPLE * weight)
-    return large & (leverage * correlation > DOMINANT_CORRELATION)
-
-
 def _on_variables(fit: KBFit, pair: PreparedPair, residuals: Residuals) -> PartialFit:
     """Express a fit of residual coordinates by functions of the variables."""
     coordinates = fit.f.side, fit.g.side
@@ -663,17 +598,3 @@ def standard_error(f: Array, g: Array, s: Array) -> Array:
     """Return the standard error of the correlation ``s`` of f and g, times roots of weights."""
     weighted_psi = f * g - s * (f * f + g * g) / 2
     return safe_sqrt(jnp.sum(weighted_psi**2))
-
-
-def normal_quantile(level: float) -> float:
-    """Return the point below which a standard normal number is with probability ``level``."""
-    return statistics.NormalDist().inv_cdf(level)
-
-
-def ezekiel(xp: Any, value: Any, rows: Any, parameters: Any) -> Any:
-    """Return `hgr_jax.inference.corrected`, with the functions of ``xp``, JAX's or NumPy's."""
-    freedom = rows - 1 - parameters
-    enough = freedom > 0
-    squared = 1 - (1 - value * value) * (rows - 1) / xp.where(enough, freedom, 1)
-    positive = enough & ~(squared <= 0)
-    return xp.where(positive, xp.sqrt(xp.where(positive, squared, 1)), 0)

@@ -26,8 +26,11 @@ import numpy as np
 from jax import Array, lax
 from numpy.typing import ArrayLike
 
-from hgr_jax._arrays import Floats, is_traced
-from hgr_jax._checks import as_given, as_pair, as_real_array, as_weights, check_count, check_kernel
+from hgr_jax._arrays import is_traced
+from hgr_jax._checks import check_count, check_kernel
+from hgr_jax.core.arrays import as_given, as_pair, as_real_array, as_weights
+from hgr_jax.core.indicators import Indicators
+from hgr_jax.core.monomials import check_monomials, monomial_exponents
 from hgr_jax.core.orthonormal import PolynomialBasis, fit_polynomials
 
 KernelLike = int | Callable[[Array], Array]
@@ -78,45 +81,6 @@ def polynomial_kernel(x: Array, degree: int) -> Array:
     )
 
 
-@dataclasses.dataclass(frozen=True)
-class Indicators:
-    """The kernel of a category: ``x (n,)`` of codes 0, 1, ... to one-hot features ``(n, count)``.
-
-    They span all functions of the category; KB of two categories is the first correlation of
-    correspondence analysis.  Codes from ``count`` on belong to no level.
-
-    Example:
-      >>> import jax.numpy as jnp, hgr_jax
-      >>> from hgr_jax.kernels import Indicators
-      >>> species, size = jnp.array([0, 1, 2, 0, 1, 2]), jnp.array([3.0, 9.0, 3.1, 2.9, 9.0, 3.0])
-      >>> print(f"{hgr_jax.kb(species, size, h=Indicators(3), k=1):.3f}")
-      1.000
-    """
-
-    count: int
-
-    def __call__(self, x: Array) -> Array:
-        """Return the features of the codes ``x``."""
-        levels = jnp.arange(self.count, dtype=x.dtype)
-        return (x[:, None] == levels[None, :]).astype(x.dtype)
-
-
-MAX_MONOMIALS = 1000
-
-
-def check_monomials(name: str, kernel: KernelLike, x: Array) -> KernelLike:
-    """Return the kernel called ``name``, or raise if it has too many monomials of ``x``."""
-    if not callable(kernel) and x.ndim == 2 and x.shape[1] > 1:
-        count = math.comb(x.shape[1] + kernel, kernel) - 1
-        if count > MAX_MONOMIALS:
-            raise ValueError(
-                f"the kernel {name} of total degree {kernel} of {x.shape[1]} variables (data of"
-                f" shape {tuple(x.shape)}) has {count} monomials; at most {MAX_MONOMIALS} are"
-                " supported. Lower the degree, or pass one variable as an array (n,)."
-            )
-    return kernel
-
-
 def check_given(
     given: ArrayLike | None, given_degree: Any, a: Array
 ) -> tuple[Array | None, KernelLike]:
@@ -153,28 +117,6 @@ def check_two_kernels(
     )
     c, given_degree = check_given(*conditioning, a)
     return (a, b, w, c), (h, k, given_degree)
-
-
-@functools.cache
-def monomial_exponents(variables: int, degree: int) -> tuple[tuple[int, ...], ...]:
-    """Return exponents of the monomials of total degree 1 to ``degree``, in the kernel's order."""
-    exponents = []
-    for total in range(1, degree + 1):
-        for chosen in itertools.combinations_with_replacement(range(variables), total):
-            exponents.append(tuple(chosen.count(i) for i in range(variables)))
-    return tuple(exponents)
-
-
-def products_of_functions(factors: Floats | Sequence[Floats], degree: int) -> Floats:
-    """Return products ``(N, n)`` of functions of p variables, the powers of which add up to 1 to d.
-
-    ``factors`` are p arrays ``(1 + d, n)``: 1, and functions of a variable by their degree.
-    """
-    powers = np.array(monomial_exponents(len(factors), degree))
-    products = np.ones((len(powers), factors[0].shape[1]))
-    for functions, power in zip(factors, powers.T, strict=True):
-        products *= functions[power]
-    return products
 
 
 @jax.tree_util.register_dataclass

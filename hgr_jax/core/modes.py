@@ -15,7 +15,6 @@ from hgr_jax.core.fits import (
     CopulaTransform,
     PartialTransform,
     ShownFit,
-    Status,
     as_new_data,
     as_new_given,
     check_single,
@@ -29,6 +28,7 @@ from hgr_jax.core.numerics import safe_norm, safe_sqrt
 from hgr_jax.core.orthonormal import Basis
 from hgr_jax.core.rows import row_by_row
 from hgr_jax.core.solvers import all_modes, deciding_sign
+from hgr_jax.core.status import Status
 
 
 @jax.tree_util.register_dataclass

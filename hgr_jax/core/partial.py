@@ -13,12 +13,13 @@ import numpy as np
 from jax import Array, lax
 
 from hgr_jax.core.canonical import OrthonormalFunctions, PreparedPair, Residuals, fit_basis, prepare
+from hgr_jax.core.host.explained import LEAST_RESIDUAL
 from hgr_jax.core.kernels import KernelLike, encode
 from hgr_jax.core.linalg import matmul, symmetric_eigen
 from hgr_jax.core.numerics import equal_weights, normalise_weights, without_dropped_rows
 from hgr_jax.core.orthonormal import whitening
 
-EXPLAINED = {"float32": 1e-5, "float64": 1e-12}
+EXPLAINED = {"float32": 1e-5, "float64": LEAST_RESIDUAL}
 """Share of a function's variance, by dtype, below which its residual is rounding."""
 
 

@@ -20,7 +20,8 @@ import jax.numpy as jnp
 import numpy as np
 from jax import Array, lax
 
-from hgr_jax._arrays import is_traced, on_host
+from hgr_jax._arrays import is_traced
+from hgr_jax.core.arrays import on_host
 from hgr_jax.core.numerics import on_shards_of, row_count, row_mask
 
 MIN_LENGTH = 128

@@ -13,7 +13,8 @@ import jax.numpy as jnp
 import numpy as np
 from jax import Array
 
-from hgr_jax._checks import as_key, as_nonnegative, check_choice, check_count
+from hgr_jax._checks import check_choice, check_count
+from hgr_jax.core.arrays import as_key, as_nonnegative
 
 
 @dataclasses.dataclass(frozen=True)

@@ -24,10 +24,10 @@ from numpy.typing import NDArray
 from scipy import special
 
 from hgr_jax._arrays import Floats
-from hgr_jax.core.fits import normal_quantile
+from hgr_jax.core.bias import normal_quantile
 from hgr_jax.core.host.polynomials import orthonormal_functions
 from hgr_jax.core.host.ranks import RankKernel, ranks
-from hgr_jax.core.kernels import Indicators
+from hgr_jax.core.indicators import Indicators
 from hgr_jax.fairness.data import MAX_GROUP_VALUES, MIN_GROUP_ROWS
 from hgr_jax.fairness.statistics import HGR, KB, SK, DemographicParity, Statistic
 

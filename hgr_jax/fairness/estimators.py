@@ -15,8 +15,9 @@ import optax
 from numpy.typing import ArrayLike, NDArray
 from scipy import stats
 
-from hgr_jax._checks import as_nonnegative, as_positive, check_count, check_indexes, check_level
+from hgr_jax._checks import check_count, check_indexes, check_level
 from hgr_jax._optional import require
+from hgr_jax.core.arrays import as_nonnegative, as_positive
 from hgr_jax.fairness.certificate import certify_training
 from hgr_jax.fairness.data import Protected, TrainingData, numbers, standardisation
 from hgr_jax.fairness.networks import decaying_adamw, initialised_mlp

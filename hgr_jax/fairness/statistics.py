@@ -13,7 +13,8 @@ import jax.numpy as jnp
 from jax import Array, lax
 
 from hgr_jax import measures
-from hgr_jax._checks import as_estimate, as_key, check_count, check_kernel
+from hgr_jax._checks import check_count, check_kernel
+from hgr_jax.core.arrays import as_estimate, as_key
 from hgr_jax.core.kernels import KernelLike
 from hgr_jax.measures.hgr import hgr_across_neighbours
 

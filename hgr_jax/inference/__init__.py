@@ -10,22 +10,33 @@
 * `level_tests`: tests of pairs with a category; `level_tables`: the law of their tables of counts;
 * `orders`: p-values by all orders of few rows, or by random ones;
 * `permutation`: `permutation_test`, an exact test with any measure;
-* `intervals`: `corrected` values, `upper_bound`, a differentiable bound of the value in the
-  population, and `adjust`, for many p-values at once;
+* `intervals`: `corrected` values, and `upper_bound`, a differentiable bound of the value in the
+  population;
+* `multiplicity`: `adjust`, for many p-values at once;
 * `pvalue_histogram`: the same for a family of p-values that is too large to be kept;
 * `selection`: `select_degrees`, by cross-validation.
 
 `hgr_jax.scan` uses them for whole tables.
 """
 
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from hgr_jax._optional import names_in_modules
 from hgr_jax.inference import roys_root
-from hgr_jax.inference.hgr_fits import HGRFit, LevelTransform, RankTransform, hgr_fit
-from hgr_jax.inference.independence import ConditionalTests, IndependenceTest, independence_test
-from hgr_jax.inference.intervals import adjust, corrected, upper_bound
-from hgr_jax.inference.permutation import PermutationTest, permutation_test
-from hgr_jax.inference.selection import DegreeSelection, select_degrees
+
+if TYPE_CHECKING:
+    from hgr_jax.core.host.conditional_hgr import ConditionalHGRFit
+    from hgr_jax.inference.hgr_fits import HGRFit, LevelTransform, RankTransform, hgr_fit
+    from hgr_jax.inference.independence import ConditionalTests, IndependenceTest, independence_test
+    from hgr_jax.inference.intervals import corrected, upper_bound
+    from hgr_jax.inference.multiplicity import adjust
+    from hgr_jax.inference.permutation import PermutationTest, permutation_test
+    from hgr_jax.inference.selection import DegreeSelection, select_degrees
 
 __all__ = [
+    "ConditionalHGRFit",
     "ConditionalTests",
     "DegreeSelection",
     "HGRFit",
@@ -42,3 +53,15 @@ __all__ = [
     "select_degrees",
     "upper_bound",
 ]
+
+__getattr__ = names_in_modules(
+    __name__,
+    {
+        "hgr_fits": ("ConditionalHGRFit", "HGRFit", "LevelTransform", "RankTransform", "hgr_fit"),
+        "independence": ("ConditionalTests", "IndependenceTest", "independence_test"),
+        "intervals": ("corrected", "upper_bound"),
+        "multiplicity": ("adjust",),
+        "permutation": ("PermutationTest", "permutation_test"),
+        "selection": ("DegreeSelection", "select_degrees"),
+    },
+)

@@ -9,18 +9,22 @@ from collections.abc import Sequence
 from typing import Any, overload
 
 import numpy as np
-from jax import Array
 from numpy.typing import ArrayLike, NDArray
 
 from hgr_jax._arrays import Floats, is_traced
-from hgr_jax._checks import as_host_weights, as_real_array, check_level
+from hgr_jax._checks import (
+    as_host_column,
+    as_host_weights,
+    check_indexes,
+    check_level,
+    check_same_rows,
+)
 from hgr_jax.core.describe import Means, describe
-from hgr_jax.core.fits import TransformedPair
+from hgr_jax.core.host.conditional_hgr import ConditionalHGRFit
 from hgr_jax.core.host.estimates import HGREstimate, correlation_of
 from hgr_jax.inference.independence import independence_test
-from hgr_jax.measures.conditional_hgr import ConditionalHGRFit, conditional_hgr_fit
-from hgr_jax.measures.hgr import estimate_of_numbers, read_pair
 from hgr_jax.tables.levels import Category, codes_of_labels
+from hgr_jax.tables.variables import read_pair
 
 
 @overload
@@ -74,24 +78,25 @@ def hgr_fit(
     if is_traced(a, b, weights, given):
         raise TypeError("hgr_fit is for the host: its arguments must not be traced; hgr can be.")
     if given is not None:
+        from hgr_jax.measures.conditional_hgr import conditional_hgr_fit  # loads JAX
+
         fit = conditional_hgr_fit(a, b, given, weights)
         if not math.isnan(fit.correlation):
             test = independence_test(a, b, given=given, weights=weights)
             fit = dataclasses.replace(fit, pvalue=test.pvalue)
         return fit
-    x, y = read_pair(a, b, weights)
-    if not all(isinstance(each, (Array, np.ndarray)) for each in (x, y)):
+    check_indexes(a=a, b=b, weights=weights)
+    (x, y), is_level = read_pair(a, b)
+    if any(is_level):
         raise TypeError(
             "hgr_fit is of two numbers, and a or b is a category:"
             ' hgr_jax.scan({"a": a, "b": b}).fit("a", "b") has functions of its levels.'
         )
-    estimate = estimate_of_numbers(x, y, weights)
+    estimate = HGREstimate.of_rows((x, y), is_level, weights)
     if estimate is None:
         return HGRFit.unknown()
-    w = as_host_weights(weights, len(x))
-    kept = slice(None) if w is None else w > 0
-    values = np.asarray(x, np.float64)[kept], np.asarray(y, np.float64)[kept]
-    return HGRFit.of(estimate, values, (None, None))
+    kept = slice(None) if weights is None else np.asarray(weights) > 0
+    return HGRFit.of(estimate, (x[kept], y[kept]), (None, None))
 
 
 @dataclasses.dataclass(frozen=True)
@@ -110,7 +115,7 @@ class RankTransform:
 
     def __call__(self, x: ArrayLike) -> Any:
         """Return values ``(m,)`` at ``x (m,)``, NaN at NaN; a number at one number."""
-        at = np.asarray(as_real_array("x", np.atleast_1d(np.asarray(x)), max_ndim=1), np.float64)
+        at = as_host_column("x", np.atleast_1d(np.asarray(x)))
         values = np.where(np.isnan(at), np.nan, np.interp(at, self.points, self.values))
         return values if np.ndim(x) else float(values[0])
 
@@ -142,7 +147,7 @@ class LevelTransform:
 
 
 @dataclasses.dataclass(frozen=True)
-class HGRFit(TransformedPair):
+class HGRFit:
     """A fit of `hgr_fit`: an estimate of HGR, transformations that nearly attain it, an `interval`.
 
     Attributes:
@@ -157,7 +162,7 @@ class HGRFit(TransformedPair):
       rows: number of rows; with weights the effective one.
     """
 
-    correlation: float  # type: ignore[assignment]
+    correlation: float
     f: RankTransform | LevelTransform = dataclasses.field(repr=False)
     g: RankTransform | LevelTransform = dataclasses.field(repr=False)
     raw: float
@@ -225,6 +230,25 @@ class HGRFit(TransformedPair):
             return self._pvalue
         weights = self._estimate.weights
         return independence_test(*self._columns, weights=weights).pvalue
+
+    def score(self, a: ArrayLike, b: ArrayLike, *, weights: ArrayLike | None = None) -> float:
+        """Return the Pearson correlation of ``f(a)`` and ``g(b)`` on data that were not fitted.
+
+        In [-1, 1], and 0 where ``f(a)`` or ``g(b)`` does not vary.  On held-out rows it is not
+        biased upward, as the sample value of HGR is.
+
+        Args:
+          a, b: as in the fit, any number of rows.
+          weights: non-negative ``(n,)``, or None.
+        """
+        f, g = (np.atleast_1d(side(x)) for side, x in ((self.f, a), (self.g, b)))
+        check_same_rows(f, g)
+        w = as_host_weights(weights, len(f))
+        w = np.ones(len(f)) if w is None else w
+        f, g, w = f[w > 0], g[w > 0], w[w > 0] / w.sum()
+        f, g = f - w @ f, g - w @ g
+        scale = math.sqrt((w @ f**2) * (w @ g**2))
+        return float(np.clip(w @ (f * g) / scale, -1, 1)) if scale > np.finfo(float).eps else 0.0
 
     def describe(self, names: tuple[str, str] = ("a", "b")) -> str:
         """Say in words, in units of the variables, what the relation is.
@@ -297,7 +321,7 @@ class HGRFit(TransformedPair):
           >>> a, noise = np.random.default_rng(0).normal(size=(2, 1000))
           >>> low, high = hgr_jax.hgr_fit(a, a**2 + noise).interval()
           >>> print(f"{low:.2f} to {high:.2f}")
-          0.85 to 0.96
+          0.86 to 0.97
         """
         level = check_level("level", level)
         if self._estimate is None:

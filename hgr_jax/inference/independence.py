@@ -17,16 +17,12 @@ from typing import Any
 
 import numpy as np
 import numpy.typing as npt
-from jax import Array
 from scipy import special
 
 from hgr_jax._arrays import Floats, Integers
 from hgr_jax._checks import (
-    as_host_column,
     as_host_weights,
-    as_key,
     as_lags,
-    as_pair,
     check_choice,
     check_count,
     check_indexes,
@@ -61,9 +57,9 @@ from hgr_jax.inference.orders import (
     most_draws,
     orders_at,
     scores_of_untied,
+    seed_of,
     test_by_orders,
 )
-from hgr_jax.inference.permutation import host_generator, seed_of
 from hgr_jax.inference.rank_law import (
     MIN_TABULATED_ROWS,
     Combined,
@@ -77,6 +73,7 @@ from hgr_jax.inference.rank_law import (
     top_values,
 )
 from hgr_jax.inference.roys_root.law import log_survival_of_many
+from hgr_jax.tables.variables import read_given, read_pair
 
 OF_EXPLAINED, OF_RESIDUALS = "explained", "residuals"
 """Sources of the p-value 1 of a variable that is a function of the given ones, and of others given
@@ -148,7 +145,7 @@ def independence_test(
     permute: str | None = None,
     method: str = "auto",
     permutations: int | None = None,
-    key: Array | None = None,
+    key: Any = None,
 ) -> IndependenceTest:
     """Test whether two variables are independent, by correlations of functions of their ranks.
 
@@ -251,8 +248,7 @@ def independence_test(
     check_choice("method", method, TEST_METHODS)
     if permutations is not None:
         check_count("permutations", permutations)
-    if key is not None:
-        as_key(key)
+    seed = seed_of(key)
     w = as_host_weights(weights, len(np.asarray(a)))
     if w is not None:
         warn_of_counts(weights)
@@ -260,7 +256,7 @@ def independence_test(
         if method != "auto":
             raise ValueError(f"method={method!r} is for tests without given variables.")
         return _test_given(a, b, given, w)
-    (x, y), is_level = _read_pair(a, b)
+    (x, y), is_level = read_pair(a, b)
     if w is not None:
         weighted = w > 0
         x, y, w = x[weighted], y[weighted], w[weighted]
@@ -276,7 +272,7 @@ def independence_test(
         shortest = int(design.sizes.min())
         lags = as_lags(0 if lags is None else lags, shortest)
         draws = DRAWS if permutations is None else permutations
-        return _test_of_design((x, y), is_level, design, lags, draws, host_generator(key))
+        return _test_of_design((x, y), is_level, design, lags, draws, np.random.default_rng(seed))
     if any(is_level):
         if method == "rank":
             raise ValueError("method='rank' is for two numbers, and a or b is a category.")
@@ -291,21 +287,7 @@ def independence_test(
         method == "auto" and _follows_rank_law(*sides, effective_row_count(len(x), w))
     ):
         return _tests_by_law(sides[0], [sides[1]], w, reliable=method == "auto")[0]
-    return _test_of_orders((x, y), sides, w, most_draws(len(x), permutations), seed_of(key))
-
-
-def _read_pair(a: Any, b: Any) -> tuple[tuple[Floats, Floats], tuple[bool, bool]]:
-    """Read two variables ``(n,)``: numbers, or codes of levels (which of them); NaN is missing."""
-    if all(np.asarray(x).dtype.kind in "biufc" for x in (a, b)):
-        as_pair(a, b, max_ndim=1, warn=False)
-        # In float64, as distinct numbers may be equal in float32.
-        return (as_host_column("a", a), as_host_column("b", b)), (False, False)
-    from hgr_jax.tables.given import read_column  # numbers alone do without its imports
-
-    (x, of_x), (y, of_y) = read_column("a", a), read_column("b", b)
-    if len(x) != len(y):
-        raise ValueError(f"a and b must have the same number of rows; got {len(x)}, {len(y)}.")
-    return (x, y), (of_x, of_y)
+    return _test_of_orders((x, y), sides, w, most_draws(len(x), permutations), seed)
 
 
 def _test_of_orders(
@@ -380,7 +362,7 @@ def test_levels(
     is_level: tuple[bool, bool],
     weights: Floats | None,
     permutations: int | None,
-    key: Array | None,
+    key: Any,
 ) -> IndependenceTest:
     """Test two columns, one or both of codes of levels, by a law, or by orders of the rows."""
     count = len(columns[0])
@@ -416,7 +398,7 @@ def test_levels_by_orders(
     is_level: tuple[bool, bool],
     weights: Floats | None,
     permutations: int | None,
-    key: Array | None,
+    key: Any,
 ) -> IndependenceTest:
     """Test two columns, one or both of codes of levels, by orders of the rows of the second."""
     count, share = len(columns[0]), None if weights is None else weights / weights.sum()
@@ -515,8 +497,6 @@ def _test_of_design(
 
 def _test_given(a: Any, b: Any, given: Any, weights: Floats | None) -> IndependenceTest:
     """Test two variables given others, ``(n,)``, ``(n, p)`` or a frame."""
-    from hgr_jax.tables.given import read_given  # numbers alone do without its imports
-
     columns, levels = read_given(a, b, given)
     kept = slice(None) if weights is None else weights > 0
     arrays = [x[kept] for x in columns]

@@ -1,16 +1,16 @@
-"""Bias, bounds and multiplicity: `corrected`, `upper_bound`, `adjust`."""
+"""Bias and bounds of a correlation, differentiable: `corrected`, `upper_bound`."""
 
 from __future__ import annotations
 
 import jax.numpy as jnp
 import numpy as np
-import numpy.typing as npt
 from jax import Array
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 
-from hgr_jax._checks import check_choice, check_level
+from hgr_jax._checks import check_level
+from hgr_jax.core.bias import ezekiel, normal_quantile
 from hgr_jax.core.canonical import prepare, solve
-from hgr_jax.core.fits import error_of, ezekiel, normal_quantile
+from hgr_jax.core.fits import error_of
 from hgr_jax.core.kernels import KernelLike, check_two_kernels
 from hgr_jax.core.rows import over_rows
 
@@ -45,14 +45,6 @@ def corrected(value: Array, rows: ArrayLike, parameters: ArrayLike) -> Array:
     value = jnp.asarray(value)
     rows, parameters = (jnp.asarray(x, value.dtype) for x in (rows, parameters))
     adjusted: Array = ezekiel(jnp, value, rows, parameters)
-    return adjusted
-
-
-def corrected_on_host(
-    value: ArrayLike, rows: ArrayLike, parameters: ArrayLike
-) -> NDArray[np.float64]:
-    """Return `corrected` by NumPy, in double precision, for arrays whose shapes vary."""
-    adjusted: NDArray[np.float64] = ezekiel(np, np.asarray(value, np.float64), rows, parameters)
     return adjusted
 
 
@@ -129,88 +121,3 @@ def _upper_bound(
     pair = prepare((h, k), "svd", a, b, weights, count)
     solution = solve(pair.problem, pair.a, pair.b, pair.weights, None, pair.count)
     return solution.correlation + z * error_of(solution, pair)
-
-
-METHODS = ("bh", "by", "bonferroni", "holm")
-
-
-FALSE_DISCOVERY_METHODS = ("bh", "by")
-"""Methods of a false discovery rate: of independent tests, and whatever depends on what."""
-
-
-def dependence_factor(method: str, tests: int) -> float:
-    """Return the factor of adjusted p-values of ``"by"``, 1 + 1/2 + ... + 1/m; 1 of ``"bh"``."""
-    return float(np.sum(1 / np.arange(1.0, tests + 1))) if method == "by" else 1.0
-
-
-def adjust(pvalues: npt.ArrayLike, method: str = "bh") -> npt.NDArray[np.float64]:
-    """Adjust p-values so that all tests together keep an error rate.
-
-    With p_(1) <= ... <= p_(m) the p-values of the m tests of the family, adjusted values are
-
-        bh          p_(i) -> min over j >= i of  p_(j) m / j           false discovery rate
-        by          the same times 1 + 1/2 + ... + 1/m                false discovery rate
-        bonferroni  p_(i) -> p_(i) m                                   family-wise error rate
-        holm        p_(i) -> max over j <= i of  p_(j) (m - j + 1)     family-wise error rate
-
-    and at most 1.  Rejecting where the adjusted value is at most q keeps the named rate at most q.
-    Benjamini and Hochberg's holds for independent tests and for those that depend positively;
-    Benjamini and Yekutieli's (``"by"``) and the other two hold always, and Holm's never rejects
-    less than Bonferroni's.
-
-    Args:
-      pvalues: numbers in [0, 1] of any shape, all of one family.  NaN is no test: it is not
-        counted, and stays NaN.  (Of a symmetric matrix take one triangle.)
-      method: ``"bh"``, ``"by"``, ``"bonferroni"`` or ``"holm"``.
-
-    Returns:
-      Adjusted p-values, float64, of the shape of ``pvalues``; none is below its p-value.
-
-    Raises:
-      TypeError: if ``pvalues`` are not real numbers.
-      ValueError: if one is outside [0, 1], or for another method.
-
-    Degenerate cases: a family of at most one test is not changed.
-
-    Source: Benjamini & Hochberg, "Controlling the false discovery rate" (1995); Benjamini &
-    Yekutieli, "The control of the false discovery rate in multiple testing under dependency"
-    (2001); Holm, "A simple
-    sequentially rejective multiple test procedure" (1979).
-
-    Example:
-      >>> from hgr_jax.inference import adjust
-      >>> p = [0.01, 0.02, 0.03, 0.5, float("nan")]
-      >>> print(adjust(p).round(3))
-      [0.04 0.04 0.04 0.5   nan]
-      >>> print(adjust(p, method="holm").round(3))
-      [0.04 0.06 0.06 0.5   nan]
-    """
-    check_choice("method", method, METHODS)
-    values = np.asarray(pvalues)
-    if values.dtype.kind not in "fiu":
-        raise TypeError(f"pvalues must be real numbers; got dtype {values.dtype}.")
-    values = values.astype(np.float64)
-    outside = (values < 0) | (values > 1)
-    if outside.any():
-        raise ValueError(
-            f"pvalues must be from 0 to 1, or NaN; {np.count_nonzero(outside)} of {values.size}"
-            f" are not, the first of them {values[outside][0]}."
-        )
-    tested = ~np.isnan(values)
-    adjusted = values.copy()
-    if tested.any():
-        adjusted[tested] = _adjusted(values[tested], method)
-    return adjusted
-
-
-def _adjusted(p: npt.NDArray[np.float64], method: str) -> npt.NDArray[np.float64]:
-    if method == "bonferroni":
-        return np.minimum(p * p.size, 1)
-    if method in FALSE_DISCOVERY_METHODS:
-        from scipy import stats  # loads slowly
-
-        return np.asarray(stats.false_discovery_control(p, method=method))
-    order = np.argsort(p)
-    adjusted = np.empty_like(p)
-    adjusted[order] = np.minimum(np.maximum.accumulate(p[order] * np.arange(p.size, 0, -1)), 1)
-    return adjusted

@@ -18,7 +18,7 @@ import functools
 import itertools
 import math
 from collections.abc import Callable, Sequence
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -127,3 +127,17 @@ def scores_of_untied(rows: int, seed: tuple[int, ...], place: int) -> Floats:
     f = untied(rows, function_count(rows))[:, ::2]
     orders = orders_at(rows, seed, place)
     return combined_pvalues(cross_moments(f, f[:, orders]), rows).log_p
+
+
+def seed_of(key: Any) -> tuple[int, ...]:
+    """Return the numbers of a random key of JAX; None is ``jax.random.key(0)``.
+
+    Numbers of a key are returned as they are.
+    """
+    if key is None or isinstance(key, tuple):
+        return key or (0, 0)
+    import jax  # keys need it, tests without them do not
+
+    from hgr_jax.core.arrays import as_key
+
+    return tuple(np.asarray(jax.random.key_data(as_key(key))).ravel().tolist())

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import functools
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
 import jax
@@ -13,11 +13,13 @@ import numpy as np
 import numpy.typing as npt
 from jax import Array
 
-from hgr_jax._checks import as_estimate, as_key, as_pair, as_weights, check_choice, check_count
+from hgr_jax._checks import check_choice, check_count
+from hgr_jax.core.arrays import as_estimate, as_pair, as_weights
 from hgr_jax.core.canonical import SOLVERS
 from hgr_jax.core.host.linalg import top_singular_values, whitened_blocks, whitenings
 from hgr_jax.core.host.polynomials import PolynomialPair, fit_pair
-from hgr_jax.core.kernels import Indicators
+from hgr_jax.core.indicators import Indicators
+from hgr_jax.inference.orders import seed_of
 from hgr_jax.measures.kb import kb
 
 PERMUTATION_MEMORY = 2**27
@@ -50,7 +52,7 @@ def permutation_test(
     b: npt.ArrayLike,
     measure: Callable[..., Array] = kb,
     *,
-    key: Array,
+    key: Any,
     permutations: int = 999,
     weights: npt.ArrayLike | None = None,
     chunk: int | None = None,
@@ -112,7 +114,7 @@ def permutation_test(
     columns = np.asarray(a), np.asarray(b)
     a, b = as_pair(a, b, weights=weights)
     weights = as_weights(weights, a.shape[0], a.dtype)
-    key = as_key(key)
+    seed = seed_of(key)
     count = check_count("permutations", permutations)
     if not callable(measure):
         raise TypeError(f"measure must be a callable (a, b) -> scalar; got {measure!r}.")
@@ -138,7 +140,7 @@ def permutation_test(
         values: Callable[..., Any] = functools.partial(_kb_values, pair, weights is not None)
     else:
         values = _values(a, b, measure, weights, options)
-    parts = [np.asarray(values(order)) for order in orders(key, rows, chunks, size)]
+    parts = [np.asarray(values(order)) for order in orders(seed, rows, chunks, size)]
     all_values = np.concatenate(parts).astype(np.float64)
     statistic, null = float(all_values[0]), all_values[1 : 1 + count]
     if np.isnan(statistic):
@@ -156,23 +158,12 @@ def permutation_test(
     )
 
 
-def seed_of(key: Array | None) -> tuple[int, ...]:
-    """Return the numbers of a random key of JAX.
-
-    None is ``jax.random.key(0)``, without the time to compile it.
-    """
-    return (0, 0) if key is None else tuple(np.asarray(jax.random.key_data(key)).ravel().tolist())
-
-
-def host_generator(key: Array | None) -> np.random.Generator:
-    """Return NumPy's generator of random numbers, seeded by a random key of JAX."""
-    return np.random.default_rng([*seed_of(key)])
-
-
-def orders(key: Array, rows: int, chunks: int, size: int) -> Iterator[npt.NDArray[np.int32]]:
+def orders(
+    seed: Sequence[int], rows: int, chunks: int, size: int
+) -> Iterator[npt.NDArray[np.int32]]:
     """Yield orders of the rows, first the identity, ``(size, rows)`` at a time."""
     # By NumPy: XLA permutes by sorting random numbers, which takes several times as long.
-    generator = host_generator(key)
+    generator = np.random.default_rng(seed)
     plain = np.broadcast_to(np.arange(rows, dtype=np.int32), (size, rows))
     for chunk in range(chunks):
         drawn = generator.permuted(plain, axis=1)

@@ -8,7 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from hgr_jax._arrays import Floats, Integers
-from hgr_jax.inference.intervals import dependence_factor
+from hgr_jax.inference.multiplicity import dependence_factor
 
 BINS_OF_E = 2**11
 """Number of bins for each factor e of a p-value: adjusted values are at most 0.05% too large."""

@@ -15,14 +15,8 @@ from jax import Array
 from numpy.typing import NDArray
 
 from hgr_jax._arrays import Floats
-from hgr_jax._checks import (
-    as_key,
-    as_pair,
-    as_weights,
-    check_choice,
-    check_count,
-    one_or_pair,
-)
+from hgr_jax._checks import check_choice, check_count, one_or_pair
+from hgr_jax.core.arrays import as_key, as_pair, as_weights
 from hgr_jax.core.host.linalg import top_singular_triples, top_singular_values
 from hgr_jax.core.host.polynomials import PolynomialPair, fit_pair, tolerance
 from hgr_jax.core.rows import padded_length

@@ -13,9 +13,9 @@ A module checks the arguments, documents its measures, and compiles them for few
 
 from __future__ import annotations
 
-import importlib
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
+from hgr_jax._optional import names_in_modules
 from hgr_jax.core.fits import CopulaTransform, PartialFit, PartialTransform, SKFit
 from hgr_jax.core.modes import SpectrumTransform
 from hgr_jax.measures.ace import AceCurve, AceFit, ace, ace_fit
@@ -30,13 +30,11 @@ from hgr_jax.measures.sk import sk, sk_fit
 from hgr_jax.measures.spectrum import spectrum, spectrum_fit, total
 
 if TYPE_CHECKING:
-    from hgr_jax.measures.conditional_hgr import ConditionalHGRFit
     from hgr_jax.measures.neural_network import NeuralFit, NeuralTransform, neural, neural_fit
 
 __all__ = [
     "AceCurve",
     "AceFit",
-    "ConditionalHGRFit",
     "CopulaTransform",
     "NeuralFit",
     "NeuralTransform",
@@ -69,12 +67,10 @@ __all__ = [
 ]
 
 
-def __getattr__(name: str) -> Any:
-    if name not in __all__:
-        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    # The neural measure loads optax.
-    home = "conditional_hgr" if name == "ConditionalHGRFit" else "neural_network"
-    return getattr(importlib.import_module(f"{__name__}.{home}"), name)
+__getattr__ = names_in_modules(
+    __name__,
+    {"neural_network": ("NeuralFit", "NeuralTransform", "neural", "neural_fit")},  # loads optax
+)
 
 
 def __dir__() -> list[str]:

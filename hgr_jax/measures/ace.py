@@ -11,15 +11,8 @@ import jax.numpy as jnp
 from jax import Array, lax
 from numpy.typing import ArrayLike
 
-from hgr_jax._arrays import as_dtype
-from hgr_jax._checks import (
-    as_nonnegative,
-    as_pair,
-    as_real_array,
-    check_count,
-    check_fraction,
-    one_or_pair,
-)
+from hgr_jax._checks import check_count, check_fraction, one_or_pair
+from hgr_jax.core.arrays import as_dtype, as_nonnegative, as_pair, as_real_array
 from hgr_jax.core.fits import TransformedPair, check_single, takes_one_value
 from hgr_jax.core.linalg import matmul, right_singular, symmetric_eigen
 from hgr_jax.core.numerics import (

@@ -8,8 +8,8 @@ import jax.numpy as jnp
 from jax import Array, lax
 from numpy.typing import ArrayLike
 
-from hgr_jax._arrays import as_dtype, is_traced, scalar_of
-from hgr_jax._checks import as_host_pair, as_pair, as_real_array
+from hgr_jax._arrays import is_traced
+from hgr_jax.core.arrays import as_dtype, as_host_pair, as_pair, as_real_array, scalar_of
 from hgr_jax.core.host.correlations import pearson_of, spearman_of
 from hgr_jax.core.numerics import fill_padding, row_mean, safe_divide, standardise
 from hgr_jax.core.rows import first_rows, over_rows, pad_rows, padded_length

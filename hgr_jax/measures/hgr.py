@@ -27,21 +27,14 @@ import numpy as np
 from jax import Array, lax
 from numpy.typing import ArrayLike
 
-from hgr_jax._arrays import is_traced, scalar_of
-from hgr_jax._checks import (
-    as_host_pair,
-    as_host_weights,
-    as_pair,
-    as_weights,
-    check_indexes,
-    warn_of_counts,
-)
+from hgr_jax._arrays import is_traced
+from hgr_jax._checks import check_indexes
+from hgr_jax.core.arrays import as_pair, as_weights, scalar_of
 from hgr_jax.core.host.estimates import HGREstimate
 from hgr_jax.core.host.ranks import (
     FEW_TIES,
     MANY_ROWS,
     MIN_EFFECTIVE_ROWS,
-    effective_row_count,
     largest_squares,
     maps_of_untied,
 )
@@ -67,6 +60,7 @@ from hgr_jax.core.ranks import (
     rank_functions,
 )
 from hgr_jax.core.rows import sum_over_rows
+from hgr_jax.tables.variables import read_pair
 
 BLOCK_OF_ROWS = 2**14
 """Largest number of rows whose functions are in memory together."""
@@ -104,7 +98,8 @@ def hgr(
 
     Raises:
       TypeError, ValueError: for shapes or dtypes other than the above, for series of pandas with
-        different indexes, and beside a category for a missing level or impossible weights.
+        different indexes, impossible weights, and a category with missing levels, or most of whose
+        rows have levels of fewer than 5 rows or 1% of them, as names have.
 
     With weights n is the effective number of rows, ``(sum w)^2 / sum w^2``: it decides how many
     functions are looked at, and what chance adds.  Up to n / 8 functions of one variable are looked
@@ -129,11 +124,10 @@ def hgr(
     are constants).  Ties have slope 0.  Second derivatives exist, and are not those of the
     estimate.  A category has none.
 
-    Degenerate data: a constant gives 0 with zero derivatives; NaN, infinity, fewer than 5
-    (effective) rows (10 with ``given``), and a category most of whose rows have levels of fewer
-    than 5 rows or 1% of them, as names have (with ``given`` an error), give NaN.  So does what c
-    explains to 99% of the variance of its ranks, with a warning that says so.  Negative
-    weights, or none above 0, are an error, and under `jit` NaN.
+    Degenerate data: a constant gives 0 with zero derivatives; NaN, infinity and fewer than 5
+    (effective) rows (10 with ``given``) give NaN.  So does what c explains to 99% of the variance
+    of its ranks, with a warning that says so.  Negative weights, or none above 0, are an error, and
+    under `jit` NaN.
 
     Cost: of concrete data some milliseconds for 1,000 rows, without compiling; traced, two sorts
     and two passes over the rows in blocks.
@@ -150,23 +144,26 @@ def hgr(
     if given is not None:
         from hgr_jax.measures.conditional_hgr import conditional_hgr_fit
 
-        floats = [
-            x for x in (a, b) if isinstance(x, Array) and jnp.issubdtype(x.dtype, jnp.floating)
-        ]
-        dtype = jnp.result_type(*floats) if floats else jnp.result_type(float)
         fit = conditional_hgr_fit(a, b, given, weights)
         if np.isfinite(fit.explained).all() and fit.reason:
             warnings.warn(f"hgr is NaN: {fit.reason}.", UserWarning, stacklevel=2)
-        return jnp.asarray(fit.correlation, dtype)
-    x, y = read_pair(a, b, weights)
-    if not all(isinstance(each, (Array, np.ndarray)) for each in (x, y)):
-        from hgr_jax.measures._levels import hgr_with_levels  # numbers do without its imports
+        return scalar_of(fit.correlation, _dtype_of(a, b))
+    if is_traced(a, b, weights):
+        x, y = as_pair(a, b, max_ndim=1)
+        return _traced(x, y, as_weights(weights, len(x), x.dtype))
+    check_indexes(a=a, b=b, weights=weights)
+    estimate = HGREstimate.of_rows(*read_pair(a, b), weights)
+    return scalar_of(np.nan if estimate is None else estimate.value, _dtype_of(a, b))
 
-        return hgr_with_levels(x, y, weights)
-    if is_traced(x, y, weights):
-        return _traced(x, y, as_weights(weights, x.shape[0], x.dtype))
-    estimate = estimate_of_numbers(x, y, weights)
-    return scalar_of(np.nan if estimate is None else estimate.value, x.dtype)
+
+def _dtype_of(*variables: Any) -> np.dtype:
+    """Return the dtype of the value: the widest of the variables that are floats."""
+    dtypes = [getattr(x, "dtype", None) for x in variables]
+    floats = [d for d in dtypes if isinstance(d, np.dtype) and jnp.issubdtype(d, jnp.floating)]
+    if not floats:
+        return jnp.result_type(float)
+    dtype = functools.reduce(np.promote_types, floats, np.dtype(np.float32))
+    return jax.dtypes.canonicalize_dtype(dtype)
 
 
 def hgr_across_neighbours(
@@ -181,41 +178,6 @@ def hgr_across_neighbours(
         return hgr(a, b, weights=weights)
     a, b = as_pair(a, b, max_ndim=1)
     return _traced(a, b, as_weights(weights, len(a), a.dtype), neighbours)
-
-
-def read_pair(a: Any, b: Any, weights: Any) -> tuple[Any, Any]:
-    """Return both variables as arrays of one dtype; or one as a `Category`, the other as it is.
-
-    Arrays of NumPy, unless one is traced or on another device: JAX takes time to place them.
-    """
-    check_indexes(a=a, b=b, weights=weights)
-    if not (_holds_numbers(a) and _holds_numbers(b)):
-        # Numbers do without these imports.
-        from hgr_jax.tables.arrays import read_variable
-        from hgr_jax.tables.levels import Category
-
-        a, b = read_variable("a", a), read_variable("b", b)
-        if isinstance(a, Category) or isinstance(b, Category):
-            return a, b
-    pair = None if is_traced(weights) else as_host_pair(a, b)
-    return pair or as_pair(a, b, max_ndim=1)
-
-
-def _holds_numbers(x: Any) -> bool:
-    return isinstance(x, Array) or (isinstance(x, np.ndarray) and x.dtype.kind in "fiub")
-
-
-def estimate_of_numbers(a: Array, b: Array, weights: ArrayLike | None) -> HGREstimate | None:
-    """Estimate HGR of concrete numbers ``(n,)``; None where it is not known."""
-    x, y = (np.asarray(z, np.float64) for z in (a, b))
-    w = as_host_weights(weights, len(x))
-    if w is not None:
-        warn_of_counts(weights)
-        x, y, w = x[w > 0], y[w > 0], w[w > 0]
-    known = np.isfinite(x).all() and np.isfinite(y).all()
-    if not known or effective_row_count(len(x), w) < LEAST_ROWS:
-        return None
-    return HGREstimate.of((x, y), (None, None), w)
 
 
 @functools.partial(jax.jit, static_argnames="neighbours")

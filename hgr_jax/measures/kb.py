@@ -8,8 +8,8 @@ import jax.numpy as jnp
 from jax import Array, lax
 from numpy.typing import ArrayLike
 
-from hgr_jax._arrays import as_vector
 from hgr_jax._checks import check_choice
+from hgr_jax.core.arrays import as_vector
 from hgr_jax.core.canonical import SOLVERS, correlation, solve
 from hgr_jax.core.fits import KBFit, PartialFit, as_fit
 from hgr_jax.core.kernels import KernelLike, check_two_kernels

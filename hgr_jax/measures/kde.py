@@ -10,7 +10,8 @@ from jax import Array
 from numpy.typing import ArrayLike
 
 from hgr_jax._arrays import is_traced
-from hgr_jax._checks import as_nonnegative, as_pair, as_positive, check_count
+from hgr_jax._checks import check_count
+from hgr_jax.core.arrays import as_nonnegative, as_pair, as_positive
 from hgr_jax.core.linalg import matmul
 from hgr_jax.core.numerics import row_count, safe_divide, safe_sqrt, standardise
 from hgr_jax.core.rows import over_rows, sum_over_rows

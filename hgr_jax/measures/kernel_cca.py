@@ -16,7 +16,8 @@ import jax.numpy as jnp
 from jax import Array, lax
 from numpy.typing import ArrayLike
 
-from hgr_jax._checks import as_pair, as_positive, check_count, one_or_pair
+from hgr_jax._checks import check_count, one_or_pair
+from hgr_jax.core.arrays import as_pair, as_positive
 from hgr_jax.core.linalg import inverse_cholesky, matmul
 from hgr_jax.core.numerics import equal_weights, fill_padding, standardise
 from hgr_jax.core.rows import over_rows

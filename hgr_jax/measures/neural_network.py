@@ -15,7 +15,8 @@ from jax import Array, lax
 from jax.typing import DTypeLike
 from numpy.typing import ArrayLike
 
-from hgr_jax._checks import as_key, as_pair, as_scalar, check_choice, check_count
+from hgr_jax._checks import check_choice, check_count
+from hgr_jax.core.arrays import as_key, as_pair, as_scalar
 from hgr_jax.core.fits import TransformedPair, as_new_data, check_single, takes_one_value
 from hgr_jax.core.numerics import row_mean, safe_divide, sign_of, standard_deviation
 from hgr_jax.core.rows import over_rows, row_by_row

@@ -17,14 +17,8 @@ from jax import Array, lax
 from jax.typing import DTypeLike
 from numpy.typing import ArrayLike
 
-from hgr_jax._arrays import scalar_of
-from hgr_jax._checks import (
-    as_host_pair,
-    as_pair,
-    as_positive,
-    check_flag,
-    one_or_pair,
-)
+from hgr_jax._checks import check_flag, one_or_pair
+from hgr_jax.core.arrays import as_host_pair, as_pair, as_positive, scalar_of
 from hgr_jax.core.host.correlations import distance_correlation_of
 from hgr_jax.core.numerics import (
     extremes,

@@ -7,7 +7,8 @@ import jax.numpy as jnp
 from jax import Array, lax
 from numpy.typing import ArrayLike
 
-from hgr_jax._checks import as_key, as_pair, as_positive, check_count
+from hgr_jax._checks import check_count
+from hgr_jax.core.arrays import as_key, as_pair, as_positive
 from hgr_jax.core.linalg import matmul
 from hgr_jax.core.numerics import fill_padding, row_count, row_mean, safe_divide
 from hgr_jax.core.rows import over_rows, padded_length

@@ -8,10 +8,12 @@ import jax.numpy as jnp
 from jax import Array
 from numpy.typing import ArrayLike
 
-from hgr_jax._checks import as_pair, as_weights, check_count
+from hgr_jax._checks import check_count
+from hgr_jax.core.arrays import as_pair, as_weights
 from hgr_jax.core.canonical import SINGLE_KERNEL, correlation, prepare, solve
 from hgr_jax.core.fits import SKFit, as_fit
-from hgr_jax.core.kernels import KernelLike, check_given, check_monomials
+from hgr_jax.core.kernels import KernelLike, check_given
+from hgr_jax.core.monomials import check_monomials
 from hgr_jax.core.partial import prepare_given
 from hgr_jax.core.rows import over_rows
 

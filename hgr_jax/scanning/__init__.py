@@ -11,6 +11,7 @@ From a table to a `Scan`, in the order in which a scan uses them:
 * `squares`: squares of pairs, the tasks of an executor;
 * `run`: the pipeline: estimates, tests, notes, result;
 * `memory`: the columns and pairs of a square, and estimates of other measures than HGR;
+* `functions`: measures that are functions of two vectors, in JAX;
 * `features`: columns as numeric arrays, and the rows that they share;
 * `products`: mean products of functions of columns, tile by tile;
 * `polynomials`: Pearson's correlation and HGR-KB of many pairs;
@@ -21,7 +22,7 @@ From a table to a `Scan`, in the order in which a scan uses them:
 * `screen`: the test by ranks of very many pairs, in float32;
 * `top`: the first pairs of very many columns;
 * `result`: `Scan` and `Pair`: matrices, lists, frames, files;
-* `fits`: transformations, intervals and influential rows of one pair;
+* `fits`: transformations, intervals and influential rows of one pair; `kb_fits`: by HGR-KB, in JAX;
 * `facts`: what is known of the table as a whole: copies of rows, their order, a panel, marks;
 * `remarks`: what else may make a dependence: single rows, copies, the order of the rows;
 * `missing_values`: which columns lack the same rows, and on what that depends;

@@ -21,7 +21,7 @@ from hgr_jax.inference.dependent_rows import (
     shift_test,
 )
 from hgr_jax.inference.level_tests import functions_of_column
-from hgr_jax.inference.permutation import host_generator
+from hgr_jax.inference.orders import seed_of
 from hgr_jax.scanning.memory import MemoryTable
 from hgr_jax.scanning.request import Test
 
@@ -85,7 +85,7 @@ class DesignTests:
                 functions[moved],
                 design,
                 draws=self.options.draws,
-                generator=host_generator(self.options.key),
+                generator=np.random.default_rng(seed_of(self.options.key)),
                 levels=[(is_level(c), is_level(moved)) for c in others],
             )
             self._set(places[part], tests)

@@ -12,7 +12,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from hgr_jax._arrays import Floats, Integers, groups
 from hgr_jax.core.host.ranks import ranks
-from hgr_jax.core.kernels import Indicators
+from hgr_jax.core.indicators import Indicators
 from hgr_jax.scanning.products import sum_in_blocks
 from hgr_jax.tables.columns import Columns
 

@@ -10,71 +10,37 @@ from __future__ import annotations
 import dataclasses
 import functools
 import math
-import warnings
 from typing import Any
 
-import jax
-import jax.numpy as jnp
 import numpy as np
-from jax import Array
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import NDArray
 
 from hgr_jax._arrays import Floats
 from hgr_jax._checks import check_level
 from hgr_jax._threads import one_blas_thread
-from hgr_jax.core.fits import CopulaTransform, KBFit, is_dominant, takes_one_value
+from hgr_jax.core.bias import is_dominant
 from hgr_jax.core.host.estimates import HGREstimate, correlation_of
+from hgr_jax.core.host.explained import LEAST_RESIDUAL
 from hgr_jax.core.host.linalg import orthonormalise, top_singular_values
 from hgr_jax.core.host.polynomials import (
     PolynomialPair,
     fit_pair,
 )
 from hgr_jax.core.host.ranks import MOST_FUNCTIONS, RankKernel
-from hgr_jax.core.kernels import Indicators
-from hgr_jax.core.partial import EXPLAINED
+from hgr_jax.core.indicators import Indicators
 from hgr_jax.core.ranks import LEAST_ROWS, OF_BOTH, debias
 from hgr_jax.inference.hgr_fits import HGRFit
 from hgr_jax.inference.independence import independence_test, test_levels
 from hgr_jax.inference.roys_root.law import log_survival_of_many
-from hgr_jax.measures import kb_fit
 from hgr_jax.scanning.given import conditioning_on
 from hgr_jax.scanning.request import SOLVED
 from hgr_jax.tables.columns import Columns
-from hgr_jax.tables.levels import codes_of_labels
-
-FIT_TOLERANCE = 1e-3
-"""Largest difference between the values of a scan and a fit without a warning."""
 
 LISTED_ROWS = 20
 """Number of rows that `Influence.rows` lists."""
 
 
-@jax.tree_util.register_dataclass
-@dataclasses.dataclass(frozen=True, repr=False)
-class CategoryTransform(CopulaTransform):
-    """A copula transformation of a category: of its labels, or of their positions.
-
-    Attributes:
-      levels: levels of the category.
-      pooled: rare labels, which the last level replaces.
-    """
-
-    levels: tuple[str, ...] = dataclasses.field(metadata={"static": True})
-    pooled: tuple[str, ...] = dataclasses.field(default=(), metadata={"static": True})
-
-    @takes_one_value
-    def __call__(self, x: ArrayLike) -> Array:
-        """Return values ``(n,)`` at labels of the category, or at positions in its levels.
-
-        A scalar at one of them.
-        """
-        host = None if isinstance(x, Array) else np.asarray(x)
-        if host is None or host.dtype.kind not in "OUT" or host.ndim != 1:
-            return super().__call__(x)
-        return super().__call__(codes_of_labels(host, self.levels, self.pooled))
-
-
-def fit_of(scan: Any, a: str, b: str) -> KBFit | HGRFit:
+def fit_of(scan: Any, a: str, b: str) -> Any:
     """Fit the transformations of two columns of a `Scan`, by its measure."""
     check_fitted(scan)
     if scan.settings["given"]:
@@ -85,35 +51,9 @@ def fit_of(scan: Any, a: str, b: str) -> KBFit | HGRFit:
         )
     if scan._kernels.ranked:
         return _fit_of_ranks(scan, a, b)
-    first, second = scan.values(a), scan.values(b)
-    kernels = _kernels_of(scan, a, b)
-    keep = ~(np.isnan(first) | np.isnan(second))
-    weights = scan._weights
-    if not keep.all():  # weights of 0, not fewer rows, so that all pairs share a program
-        weights = np.where(keep, 1.0 if weights is None else weights, 0.0)
-    best = kb_fit(jnp.asarray(first), jnp.asarray(second), *kernels, weights=weights)
-    scanned = scan._value("correlation", a, b)
-    differs = not abs(float(best.correlation) - scanned) <= FIT_TOLERANCE
-    if differs and np.isfinite(scanned):
-        warnings.warn(
-            f"the fit of {a!r} and {b!r} has correlation {float(best.correlation):.4f}, where"
-            f" the scan found {scanned:.4f}: {best.alpha.dtype} has too few digits for the"
-            " values; enable 64-bit types (jax_enable_x64), or take a constant off the columns",
-            stacklevel=3,
-        )
-    return _with_levels(best, [scan.category(name) for name in (a, b)])
+    from hgr_jax.scanning.kb_fits import kb_fit_of  # needs JAX
 
-
-def _with_levels(fit: KBFit, categories: list[Any]) -> KBFit:
-    """Let the transformations of categories take their labels."""
-    sides: dict[str, Any] = {}
-    for side, category in zip("fg", categories, strict=True):
-        if category is not None:
-            plain = getattr(fit, side)
-            sides[side] = CategoryTransform(
-                plain.encoder, plain.side, category.levels, category.pooled
-            )
-    return dataclasses.replace(fit, **sides) if sides else fit
+    return kb_fit_of(scan, (a, b), kernels_of(scan, a, b))
 
 
 def interval_of(scan: Any, a: str, b: str, level: float) -> tuple[float, float]:
@@ -151,7 +91,7 @@ def check_fitted(scan: Any) -> None:
     _ = scan.data
 
 
-def _kernels_of(scan: Any, a: str, b: str) -> tuple[Any, Any]:
+def kernels_of(scan: Any, a: str, b: str) -> tuple[Any, Any]:
     """Return the kernels of two columns; all categories have the largest number of levels.
 
     Degrees are k and h if ``b`` is the first column of the pair in the scan.
@@ -249,7 +189,7 @@ class PairDetails:
 def details_of(scan: Any, a: str, b: str) -> PairDetails | None:
     """Fit two columns of a `Scan` on the host; None where there is no correlation."""
     check_fitted(scan)
-    kernels = _kernels_of(scan, a, b)
+    kernels = kernels_of(scan, a, b)
     pair = HostPair.of(scan, (a, b), kernels, is_ranked=scan._kernels.ranked)
     return pair.details()
 
@@ -328,9 +268,9 @@ class HostPair:
         if self.conditioning is None:
             return [(side, np.eye(len(side))) for side in self.fitted.sides]
         conditioning = conditioning_on(self.conditioning, np.arange(len(self.rows)), self.weights)
-        least = EXPLAINED["float64"]
         return [
-            orthonormalise(side, self.shares, conditioning, least) for side in self.fitted.sides
+            orthonormalise(side, self.shares, conditioning, LEAST_RESIDUAL)
+            for side in self.fitted.sides
         ]
 
     @property

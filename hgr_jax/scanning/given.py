@@ -10,13 +10,14 @@ from __future__ import annotations
 import dataclasses
 import functools
 from collections.abc import Iterator, Sequence
-from typing import Any, cast
 
 import numpy as np
 from numpy.typing import NDArray
 
 from hgr_jax._arrays import Floats, Integers
+from hgr_jax.core.host.conditional_hgr import RankResiduals, fit_of_residuals, residuals_of
 from hgr_jax.core.host.conditioning import LEAST_GIVEN_ROWS, Conditioning, Variable
+from hgr_jax.core.host.explained import LEAST_RESIDUAL
 from hgr_jax.core.host.linalg import (
     orthonormalise,
     residuals,
@@ -24,11 +25,9 @@ from hgr_jax.core.host.linalg import (
     top_singular_values,
 )
 from hgr_jax.core.host.polynomials import centred_indicators, fit_pair, polynomials_at
-from hgr_jax.core.kernels import check_monomials, products_of_functions
-from hgr_jax.core.partial import EXPLAINED
+from hgr_jax.core.monomials import check_monomials, products_of_functions
 from hgr_jax.core.ranks import OF_BOTH, rank_functions
 from hgr_jax.inference.independence import ColumnTests, kept_columns
-from hgr_jax.measures.conditional_hgr import RankResiduals, fit_of_residuals, residuals_of
 from hgr_jax.scanning.features import Estimates, Features, Kernels, within_range
 
 
@@ -57,7 +56,7 @@ class GivenColumns:
         of every category.
         """
         numbers, codes, w = self.features.x, self.features.codes, self.features.weights
-        check_monomials("given degree", self.degree, cast(Any, numbers))  # it reads the shape only
+        check_monomials("given degree", self.degree, numbers)
         rows = np.asarray(~np.isnan(numbers).any(axis=1) & (codes >= 0).all(axis=1))
         w = np.ones(rows.sum()) if w is None else w[rows].astype(np.float64)
         shares = w / w.sum()
@@ -114,7 +113,7 @@ def kb_given(features: Features, kernels: Kernels, pairs: Integers) -> Estimates
             of_each = features.kernel(i, kernels.h), features.kernel(j, kernels.k)
             fitted = fit_pair(a, b, w, of_each)
             f, g = (
-                orthonormalise(side, fitted.shares, conditioning, EXPLAINED["float64"])[0]
+                orthonormalise(side, fitted.shares, conditioning, LEAST_RESIDUAL)[0]
                 for side in fitted.sides
             )
             # Functions that others or the given ones explain, as one indicator of levels, are 0.

@@ -4,16 +4,11 @@ from __future__ import annotations
 
 import dataclasses
 import functools
-from collections.abc import Callable
-from typing import Any
 
-import jax
-import jax.numpy as jnp
 import numpy as np
 from numpy.typing import NDArray
 
 from hgr_jax._arrays import Floats, Integers
-from hgr_jax._checks import as_estimate
 from hgr_jax.scanning.features import Estimates, Features, Kernels, as_features
 from hgr_jax.scanning.given import GivenColumns, hgr_given, kb_given
 from hgr_jax.scanning.pairs import feature_places
@@ -70,6 +65,8 @@ class MemoryTable:
             kernels = Kernels(1, 1) if self.kernels.ranked else self.kernels
             return kb_given(features, kernels, pairs), well
         if measure.function is not None:
+            from hgr_jax.scanning.functions import estimate_function  # needs JAX
+
             return estimate_function(features, measure.function, pairs, self.memory), well
         if not self.kernels.ranked:
             return estimate_kb(features, self.kernels, pairs, self.memory)
@@ -98,42 +95,3 @@ class MemoryTable:
         features = self.features
         largest = 1.0 if features.weights is None else float(np.max(features.weights))
         return features.over_shared_rows(self.pairs, 2) / largest**2
-
-
-def estimate_function(
-    features: Features,
-    measure: Callable[[Any, Any], Any],
-    pairs: Integers,
-    memory: int,
-) -> Estimates:
-    """Estimate |``measure``| of every pair of numeric columns, on the rows where both are present.
-
-    The measures of this package have programs for few numbers of rows; another function has one
-    for every number that occurs, and pairs without missing values share one.
-    """
-    x, patterns = features.x, features.patterns
-    pattern = patterns.index[pairs]
-    estimates = Estimates.none(len(pairs))
-    estimates.degrees[:] = 1
-    rows = estimates.rows
-    rows[:] = features.over_shared_rows(pairs, 0)
-    complete = rows == features.rows
-
-    def one(a: jax.Array, b: jax.Array) -> jax.Array:
-        return jnp.abs(as_estimate(measure, a, b, {}))
-
-    ours = str(getattr(measure, "__module__", "")).startswith("hgr_jax.")
-    several = jax.jit(jax.vmap(one))
-    at_once = int(np.clip(memory // (64 * features.rows * x.dtype.itemsize), 1, 64))
-    whole = np.flatnonzero(complete)
-    for start in range(0, len(whole), at_once):
-        part = whole[np.minimum(np.arange(start, start + at_once), len(whole) - 1)]
-        a, b = (jax.device_put(x[:, pairs[part, side]].T) for side in (0, 1))
-        estimates.value[part] = np.asarray(several(a, b))
-    single = one if ours else jax.jit(one)
-    for index in np.flatnonzero(~complete & (rows >= 2)):
-        keep = patterns.present[:, pattern[index]].all(axis=1)
-        a, b = (jax.device_put(x[keep, column]) for column in pairs[index])
-        estimates.value[index] = float(single(a, b))
-    estimates.pearson[:] = pearson_of_pairs(features, pairs, memory)
-    return estimates

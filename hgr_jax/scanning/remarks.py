@@ -29,7 +29,7 @@ from hgr_jax.core.describe import Means, describe, number_in_words
 from hgr_jax.core.host.ranks import ranks
 from hgr_jax.inference.dependent_rows import RowDesign, order_tests, shift_test
 from hgr_jax.inference.independence import independence_test
-from hgr_jax.inference.permutation import host_generator
+from hgr_jax.inference.orders import seed_of
 from hgr_jax.scanning.facts import (
     MAX_EXAMINED_ROWS,
     MIN_DISTINCT,
@@ -396,7 +396,12 @@ def pvalue_in_design(pair: HostPair, design: RowDesign, *, within: bool = True) 
         f, g = design.within(f), design.within(g)
     f, g = design.in_cells(f), design.in_cells(g)
     tests = order_tests(
-        [f], g, design, draws=EXCHANGES, generator=host_generator(None), levels=[levels]
+        [f],
+        g,
+        design,
+        draws=EXCHANGES,
+        generator=np.random.default_rng(seed_of(None)),
+        levels=[levels],
     )
     return tests[0].pvalue
 

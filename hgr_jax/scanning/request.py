@@ -13,16 +13,12 @@ from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from concurrent.futures import Executor
 from typing import Any, ClassVar
 
-import jax
 import numpy as np
-from jax import Array
-from jax.typing import ArrayLike
+from numpy.typing import ArrayLike
 
-from hgr_jax import measures
 from hgr_jax._arrays import Floats
 from hgr_jax._checks import (
     as_host_weights,
-    as_key,
     check_choice,
     check_count,
     check_degree,
@@ -31,10 +27,10 @@ from hgr_jax._checks import (
     rows_at,
 )
 from hgr_jax._texts import near_matches
-from hgr_jax.core.kernels import KernelLike
 from hgr_jax.inference.dependent_rows import DRAWS, RowDesign
 from hgr_jax.inference.independence import refuse_with_design
-from hgr_jax.inference.intervals import FALSE_DISCOVERY_METHODS
+from hgr_jax.inference.multiplicity import FALSE_DISCOVERY_METHODS
+from hgr_jax.inference.orders import seed_of
 from hgr_jax.scanning.features import Kernels
 from hgr_jax.tables.columns import Drawn
 
@@ -63,7 +59,8 @@ class Test:
         ``"permutation"`` (of the values; of their ranks for HGR).
       permutations: the largest number of permutations of a pair; None for as many as
         `hgr_jax.independence_test` draws, and 999 of other measures than HGR.
-      key: random key of these; None is ``jax.random.key(0)``, so that scans repeat.
+      key: random key of these; None is ``jax.random.key(0)``, so that scans repeat.  Its numbers
+        are kept.
       fdr: how p-values are adjusted for their number: ``"bh"`` (Benjamini & Hochberg) or ``"by"``
         (Benjamini & Yekutieli), which holds however pairs depend on each other.
 
@@ -79,7 +76,7 @@ class Test:
 
     kind: str = "auto"
     permutations: int | None = None
-    key: Array | None = None
+    key: Any = None
     fdr: str = "bh"
 
     def __post_init__(self) -> None:
@@ -88,27 +85,12 @@ class Test:
         check_choice("test", self.kind, TESTS)
         if self.permutations is not None:
             check_count("permutations", self.permutations)
-        if self.key is not None:
-            object.__setattr__(self, "key", as_key(self.key))
-
-    def __reduce__(self) -> tuple[Any, ...]:
-        """Return how to make the test anew: keys of JAX are not pickled."""
-        data = None if self.key is None else np.asarray(jax.random.key_data(self.key))
-        return _unpickled_test, (self.kind, self.permutations, data, self.fdr)
+        object.__setattr__(self, "key", seed_of(self.key))
 
     @property
     def draws(self) -> int:
         """The largest number of orders of rows that are not exchangeable."""
         return DRAWS if self.permutations is None else self.permutations
-
-    @property
-    def random_key(self) -> Array:
-        """The key, with its default."""
-        return jax.random.key(0) if self.key is None else self.key
-
-
-def _unpickled_test(kind: str, permutations: int | None, key: Any, fdr: str) -> Test:
-    return Test(kind, permutations, None if key is None else jax.random.wrap_key_data(key), fdr)
 
 
 @dataclasses.dataclass(frozen=True)
@@ -387,8 +369,8 @@ class Request:
 
 
 def request_of(
-    h: KernelLike | None = None,
-    k: KernelLike | None = None,
+    h: int | None = None,
+    k: int | None = None,
     measure: str | Callable[[Any, Any], Any] | None = None,
     *,
     given: Given | ColumnChoice = None,
@@ -436,6 +418,8 @@ def measure_of(measure: Any, h: Any, k: Any) -> Measure:
         return Measure(measure, kernels)
     if callable(measure):
         return Measure(getattr(measure, "__name__", "measure"), kernels, function=measure)
+    from hgr_jax import measures  # HGR and KB are estimated without JAX
+
     names = [name for name in measures.__all__ if name.islower() and not name.endswith("_fit")]
     names = [name for name in names if _takes_two_vectors(getattr(measures, name))]
     if not isinstance(measure, str) or measure not in names:

@@ -20,7 +20,6 @@ from hgr_jax._archive import load_archive, save_archive
 from hgr_jax._arrays import Floats, Integers
 from hgr_jax._checks import check_choice, check_count
 from hgr_jax._texts import counted, html_table, near_matches, pvalue_as_text, shortened
-from hgr_jax.core.fits import KBFit
 from hgr_jax.inference.hgr_fits import HGRFit
 from hgr_jax.scanning.findings import (
     FALSE_DISCOVERY_RATE,
@@ -41,6 +40,8 @@ from hgr_jax.tables.levels import Category
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
+
+    from hgr_jax.core.fits import KBFit
 
 
 MATRICES = (

@@ -12,9 +12,10 @@ from numpy.typing import NDArray
 
 from hgr_jax._arrays import Floats, Integers
 from hgr_jax._progress import progress_bar
+from hgr_jax.core.bias import ezekiel
 from hgr_jax.core.ranks import LEAST_ROWS
 from hgr_jax.inference.dependent_rows import TOO_SLOW, RowDesign
-from hgr_jax.inference.intervals import adjust, corrected_on_host
+from hgr_jax.inference.multiplicity import adjust
 from hgr_jax.scanning.design_tests import DesignTests
 from hgr_jax.scanning.features import Estimates
 from hgr_jax.scanning.given import GivenColumns
@@ -250,12 +251,12 @@ def as_scan(examined: Examined, adjusted: Floats | None = None) -> Scan:
     values, of_ranks, tests = examined.values, examined.of_ranks, examined.tests
     request, columns, given = examined.request, examined.columns, examined.given
     left_out = skipped_columns(columns, request)
-    parameters = np.maximum(values.degrees.sum(axis=1) - 1, 1)
-    corrected = corrected_on_host(values.value, examined.rows, parameters)
+    corrected = np.full(len(values.value), np.nan)
     if request.measure.kernels.ranked:
         corrected = np.asarray(values.value, np.float64)
-    elif request.measure.name != "kb":
-        corrected = np.full(len(corrected), np.nan)
+    elif request.measure.name == "kb":
+        parameters = np.maximum(values.degrees.sum(axis=1) - 1, 1)
+        corrected = ezekiel(np, values.value, examined.rows, parameters)
     rows = PairRows(
         pairs=examined.positions,
         correlation=values.value,

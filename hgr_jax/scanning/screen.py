@@ -8,7 +8,6 @@ a correlation c is nearly 1, the error of 1 - c^2.
 
 from __future__ import annotations
 
-import dataclasses
 import functools
 import itertools
 from collections.abc import Sequence
@@ -61,8 +60,9 @@ class RankScreen:
     """Tests by ranks of columns without missing values, a square of two parts at a time.
 
     Attributes:
-      parts: ranked columns with reliable functions, as returned by `as_float32`.
+      parts: ranked columns with reliable functions, as reduced by `as_float32`.
       side: largest number of columns of a part.
+      laws: tables of the laws of the blocks, on the host.
     """
 
     def __init__(
@@ -81,7 +81,7 @@ class RankScreen:
         if laws is None:
             which, pairs = laws_by_counts(np.unique(self.counts[self.counts > 0]))
             laws = which, *law_tables(pairs, self.rows)
-        self.laws = jax.device_put(laws)
+        self.laws, self._tables = laws, jax.device_put(laws)
         chunks = -(-self.rows // self.at_once)
         each = 4 * MOST_FUNCTIONS * side * self.at_once
         # Squares come row by row: the left part stays the same, the right part changes.
@@ -97,7 +97,7 @@ class RankScreen:
             total = _of_some_rows(f, g) if total is None else _with_more(total, f, g)
         assert total is not None
         counts = jax.device_put((self.counts[left], self.counts[right]))
-        return combined_log_p(total, jax.device_put(np.float32(self.rows)), *counts, *self.laws)
+        return combined_log_p(total, jax.device_put(np.float32(self.rows)), *counts, *self._tables)
 
     def log_pvalues(self, left: int, right: int, log_ps: Array) -> Floats:
         """Return log p-values ``(p, q)`` from `start`; NaN up to the diagonal for equal parts."""
@@ -127,14 +127,6 @@ class RankScreen:
             of_column = column.table.take(column.codes[rows], axis=1)
             functions[: len(of_column), place, : of_column.shape[1]] = of_column
         return jax.device_put(functions)
-
-
-def as_float32(column: RankedColumn) -> RankedColumn:
-    """Reduce a column to float32 values of reliable functions and short codes."""
-    of_levels = column.of_levels
-    if of_levels is not None:
-        of_levels = of_levels[0], of_levels[1][: column.reliable].astype(np.float32)
-    return dataclasses.replace(column, codes=column.codes.astype(np.int32), of_levels=of_levels)
 
 
 @functools.lru_cache(maxsize=2)

@@ -8,13 +8,9 @@ rows, as `independence_test` does; given other columns, all pairs by products of
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Callable
 from typing import Any
 
-import jax
-import jax.numpy as jnp
 import numpy as np
-from jax import Array
 from numpy.typing import NDArray
 
 from hgr_jax._arrays import Floats, Integers
@@ -26,16 +22,12 @@ from hgr_jax.inference.independence import (
     test_levels_by_orders,
 )
 from hgr_jax.inference.level_tests import LevelPairs, LevelTests, table_of
-from hgr_jax.inference.permutation import permutation_test, seed_of
-from hgr_jax.measures import kb
+from hgr_jax.inference.orders import seed_of
 from hgr_jax.scanning.features import Estimates, Features
 from hgr_jax.scanning.given import conditional_tests
 from hgr_jax.scanning.memory import MemoryTable
 from hgr_jax.scanning.rank_tests import RankResults
-from hgr_jax.scanning.request import Measure, Test
-
-PERMUTATIONS = 999
-"""Default number of permutations of the values of a measure."""
+from hgr_jax.scanning.request import Test
 
 SOURCES = (
     *("", "rank", "asymptotic", "permutation", "exact", OF_RESIDUALS),
@@ -100,7 +92,7 @@ def test_pairs(
     kernels, usable = measure.kernels, values.varies
     tests = Significance.none(len(pairs))
     if measure.function is not None:
-        _permute(tests, table, measure, usable, test)
+        _permute(tests, table, usable, test)
         return tests
     if usable.any() and not kernels.ranked:
         sizes = (rows[usable], *values.degrees[usable].T)
@@ -129,7 +121,7 @@ def test_pairs(
         return tests
     without_law = usable & (tests.source == 0)
     if test.kind == "permutation" and not kernels.ranked:
-        _permute(tests, table, measure, without_law, test)
+        _permute(tests, table, without_law, test)
     else:
         for place in np.flatnonzero(without_law).tolist():
             found = _test_by_orders(table.features, pairs[place], test)
@@ -203,39 +195,13 @@ def _test_by_orders(features: Features, pair: Integers, test: Test) -> Independe
 
 
 def _permute(
-    tests: Significance,
-    table: MemoryTable,
-    measure: Measure,
-    chosen: NDArray[np.bool_],
-    test: Test,
+    tests: Significance, table: MemoryTable, chosen: NDArray[np.bool_], test: Test
 ) -> None:
     """Test the chosen pairs of a table by permutations of values, in place."""
+    from hgr_jax.scanning.functions import permute_pair  # needs JAX
 
-    def absolute(a: Array, b: Array, **options: Any) -> Array:
-        assert measure.function is not None
-        return jnp.abs(measure.function(a, b, **options))
-
-    features, kernels, key = table.features, measure.kernels, test.random_key
-    weights = None if features.weights is None else np.asarray(features.weights)
+    measure = table.request.measure
     for place in np.flatnonzero(chosen).tolist():
-        i, j = table.pairs[place]
-        keep = features.present(i) & features.present(j)
-        if weights is not None:
-            keep &= weights > 0
-        a, b = (features.values(column)[keep] for column in (i, j))
-        options: dict[str, Any] = {} if weights is None else {"weights": weights[keep]}
-        statistic: Callable[..., Array] = absolute
-        if measure.function is None:
-            statistic = kb
-            options |= {"h": features.kernel(i, kernels.h), "k": features.kernel(j, kernels.k)}
-        key, pair_key = jax.random.split(key)
-        result = permutation_test(
-            a,
-            b,
-            statistic,
-            key=pair_key,
-            permutations=PERMUTATIONS if test.permutations is None else test.permutations,
-            **options,
-        )
+        result = permute_pair(table.features, measure, table.pairs[place].tolist(), test)
         tests.pvalue[place], tests.source[place] = result.pvalue, SOURCES.index("permutation")
         tests.null_mean[place], tests.null_95[place] = result.null_mean, result.null_95

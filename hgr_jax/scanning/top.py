@@ -14,7 +14,6 @@ import functools
 from collections.abc import Iterator, Sequence
 from typing import Any
 
-import jax
 import numpy as np
 
 from hgr_jax._arrays import Floats, Integers, chunks
@@ -40,7 +39,6 @@ from hgr_jax.scanning.request import (
 )
 from hgr_jax.scanning.result import Scan
 from hgr_jax.scanning.run import Examined, Square, as_scan, examine, examine_square
-from hgr_jax.scanning.screen import RankScreen, as_float32
 from hgr_jax.scanning.size import check_size
 from hgr_jax.scanning.squares import SquareTask, spread
 from hgr_jax.tables.columns import Columns
@@ -175,8 +173,7 @@ class _Search:
         # The side of a small square is a multiple of 64, so that tables share compiled programs.
         side = min(TESTED_SIDE, -(-sum(map(len, more + two)) // 64) * 64)
         self.least_screened = MIN_SCREENED_SHARE * side**2
-        self.screen = RankScreen([*more, *two], side) if more else None
-        self.laws = None if self.screen is None else jax.device_get(self.screen.laws)
+        self.screen = _screen_of([*more, *two], side) if more else None
         self.exact = ExactScreen([[column.codes for column in part] for part in [*two, *rare]])
         squares = [(i, j) for i in range(len(self.parts)) for j in range(i, len(self.parts))]
         counts = [self._count(*square) for square in squares]
@@ -211,7 +208,9 @@ class _Search:
             test = functools.partial(_exact_log_pvalues, *codes, same=left == right)
         elif self.screen is not None and self._is_screened(place):
             parts = [self.screen.parts[part] for part in dict.fromkeys(square)]
-            test = functools.partial(_screened_log_pvalues, parts, self.screen.side, self.laws)
+            test = functools.partial(
+                _screened_log_pvalues, parts, self.screen.side, self.screen.laws
+            )
         return functools.partial(
             _score_square, test, self._estimation(square, screened=test is not None)
         )
@@ -302,8 +301,15 @@ def _exact_log_pvalues(f: Sequence[Integers], g: Sequence[Integers], *, same: bo
     return ExactScreen([f, g]).log_pvalues(0, 0 if same else 1)
 
 
+def _screen_of(parts: Sequence[Sequence[RankedColumn]], side: int, laws: Any = None) -> Any:
+    """Return a `RankScreen`, which needs JAX."""
+    from hgr_jax.scanning.screen import RankScreen
+
+    return RankScreen(parts, side, laws)
+
+
 def _screened_log_pvalues(parts: Sequence[Sequence[RankedColumn]], side: int, laws: Any) -> Floats:
-    screen, right = RankScreen(parts, side, laws), len(parts) - 1
+    screen, right = _screen_of(parts, side, laws), len(parts) - 1
     return screen.log_pvalues(0, right, screen.start(0, right))
 
 
@@ -332,7 +338,7 @@ def _screened(columns: Columns, request: Request) -> list[tuple[Integers, list[R
                     kind = (1 if column.reliable else 2) if binary else 0
                     positions, ranked = kinds[kind]
                     positions.append(int(place))
-                    ranked.append(as_float32(column))
+                    ranked.append(column.as_float32())
     return [(columns.number_positions[positions], ranked) for positions, ranked in kinds]
 
 

@@ -2,7 +2,7 @@
 
 From top to bottom:
 
-* `given`: two variables and those that they are given;
+* `variables`: two variables and those that they are given;
 * `samples`: a uniform sample of the rows of a table that is read once;
 * `clusters`: the partitions of Dask and Spark tables;
 * `sources`: files, datasets, queries and batches that are read part by part;

@@ -12,11 +12,10 @@ import numbers
 from collections.abc import Sequence
 from typing import Any, NamedTuple
 
-import jax
-import jax.numpy as jnp
 import numpy as np
 from numpy.typing import NDArray
 
+from hgr_jax._arrays import is_matrix
 from hgr_jax._checks import without_mask
 from hgr_jax._optional import require
 from hgr_jax.tables.arrow_columns import as_plain
@@ -40,7 +39,7 @@ def without_mask_of_matrix(table: Any) -> Any:
         objects = table.data.astype(object)
         objects[np.ma.getmaskarray(table)] = None
         return objects
-    if jnp.issubdtype(table.dtype, jnp.floating) and table.dtype.kind == "V":
+    if table.dtype.kind == "V" and np.can_cast(table.dtype, np.float32):  # bfloat16
         return table.astype(np.float32)
     return np.asarray(table) if isinstance(table, np.ndarray) else table
 
@@ -93,7 +92,7 @@ def read_variable(name: str, value: Any) -> Any:
     Raises:
       TypeError: for objects that are neither numbers nor text.
     """
-    if isinstance(value, jax.Array):
+    if is_matrix(value) and not isinstance(value, np.ndarray):  # of JAX: numbers
         return value
     value = without_mask(value)
     try:

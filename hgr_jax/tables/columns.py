@@ -7,10 +7,10 @@ import itertools
 from collections.abc import Collection, Mapping, Sequence
 from typing import Any
 
-import jax
 import numpy as np
 from numpy.typing import NDArray
 
+from hgr_jax._arrays import is_matrix
 from hgr_jax._checks import check_count, check_indexes
 from hgr_jax._optional import require
 from hgr_jax._texts import counted, first_names, grouped
@@ -317,10 +317,10 @@ def as_columns(
     integers_up_to = check_count("integers_up_to", integers_up_to, 0)
     categories = {str(name) for name in categories}
     builder = _Builder(categories, integers_up_to, missing_level=missing_level)
-    is_matrix, frame = isinstance(table, np.ndarray | jax.Array), None
-    if names is not None and not is_matrix:
+    frame = None
+    if names is not None and not is_matrix(table):
         raise ValueError("names are for arrays; a data frame has its own.")
-    if isinstance(table, np.ndarray | jax.Array):
+    if is_matrix(table):
         if table.ndim != 2 or 0 in table.shape:
             raise ValueError(
                 f"table must have shape (n, p), n and p >= 1; got shape {tuple(table.shape)}."
@@ -357,7 +357,7 @@ def as_columns(
     labels = labels_of(given_names, names)
     if unknown := categories - set(names):
         raise ValueError(f"categories name no column of the table: {sorted(unknown)}.")
-    plain = is_matrix and not categories and not integers_up_to
+    plain = is_matrix(table) and not categories and not integers_up_to
     if plain and table.dtype in (np.float32, np.float64) and _holds_only_numbers(np.asarray(table)):
         all_of_them, none = np.arange(len(names)), np.zeros(0, np.intp)
         return Columns(tuple(names), table, all_of_them, (), none, {}, builder.notes, labels=labels)

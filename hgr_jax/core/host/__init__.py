@@ -7,6 +7,7 @@ their arithmetic.
 * `polynomials`: orthonormal polynomials of many columns, and HGR-KB of one pair on many weightings;
 * `ranks`: ranks, and orthonormal functions of ranked columns;
 * `estimates`: HGR of one pair from functions of both variables, with its interval;
+* `conditional_hgr`: the same of residuals given other variables;
 * `correlations`: Pearson's, Spearman's and distance correlation of one pair;
 * `conditioning`: the regression of functions of ranks on other variables;
 * `explained`: whether a variable is a function of others.

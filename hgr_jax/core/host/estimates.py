@@ -13,8 +13,10 @@ from statistics import NormalDist
 from typing import Any
 
 import numpy as np
+from numpy.typing import ArrayLike
 
 from hgr_jax._arrays import Floats, Integers
+from hgr_jax._checks import as_host_weights, warn_of_counts
 from hgr_jax.core.host.linalg import orthonormalise, top_eigenvalues, top_singular_triples
 from hgr_jax.core.host.polynomials import PolynomialPair, centred_indicators
 from hgr_jax.core.host.ranks import (
@@ -274,6 +276,35 @@ class HGREstimate:
             strict=True,
         )
         return cls.of_columns(columns, sides, w)
+
+    @classmethod
+    def of_rows(
+        cls, variables: Sequence[Floats], is_level: Sequence[bool], weights: ArrayLike | None
+    ) -> HGREstimate | None:
+        """Take two variables ``(n,)``, numbers or codes, where these are known.
+
+        None for values that are not finite, and of too few rows.
+        """
+        columns: list[Any] = [*variables]
+        w = as_host_weights(weights, len(variables[0]))
+        if w is not None:
+            warn_of_counts(weights)
+            columns, w = [x[w > 0] for x in columns], w[w > 0]
+        for name, x, of_levels in zip("ab", columns, is_level, strict=True):
+            if of_levels and np.isnan(x).any():
+                raise ValueError(
+                    f"{name} is a category that misses a level in {np.isnan(x).sum()} row(s): leave"
+                    " these out, or use hgr_jax.scan, which takes the rows where both columns are"
+                    " present."
+                )
+        known = all(np.isfinite(x).all() for x in columns)
+        if not known or effective_row_count(len(columns[0]), w) < LEAST_ROWS:
+            return None
+        levels: list[int | None] = [None, None]
+        for place in np.flatnonzero(is_level):
+            distinct, columns[place] = np.unique(columns[place], return_inverse=True)
+            levels[place] = len(distinct)
+        return cls.of(columns, levels, w)
 
     @classmethod
     def of_columns(

@@ -13,7 +13,10 @@ import numpy as np
 from numpy.polynomial import chebyshev
 
 from hgr_jax._arrays import Floats, Integers
-from hgr_jax.core.kernels import products_of_functions
+from hgr_jax.core.monomials import products_of_functions
+
+LEAST_RESIDUAL = 1e-12
+"""Share of a function's variance below which its residual is rounding."""
 
 MAX_SHARE_EXPLAINED = 0.1
 """Share of the variance of ranks that a regression leaves, above which no function is sought."""

@@ -14,7 +14,6 @@ import dataclasses
 import functools
 from typing import Any
 
-import jax.numpy as jnp
 import numpy as np
 from numpy.typing import NDArray
 
@@ -27,7 +26,7 @@ from hgr_jax.core.host.linalg import (
     whitenings,
 )
 from hgr_jax.core.host.ranks import RankedColumn, RankKernel, effective_row_count
-from hgr_jax.core.kernels import Indicators, encode
+from hgr_jax.core.indicators import Indicators
 
 PASSES = 2
 """Number of reorthogonalisations of a polynomial, enough to remove the rounding of the first."""
@@ -172,9 +171,6 @@ def orthonormal_functions(x: Floats, shares: Floats, kernel: Any) -> Floats:
         return column.functions()[: min(kernel.count, column.available(rows))]
     if isinstance(kernel, Indicators):
         return orthonormalise(centred_indicators(x, shares, kernel.count), shares)[0]
-    if callable(kernel):
-        features = np.asarray(encode(kernel, jnp.asarray(x), None, "h or k")[1], np.float64)
-        return orthonormalise(features.T, shares)[0]
     return polynomials_at(x, shares, kernel)
 
 

@@ -173,6 +173,13 @@ class RankedColumn:
         """Rank integers ``(n,)``, in the order of their values."""
         return ranked_columns([codes], weights)[0]
 
+    def as_float32(self) -> RankedColumn:
+        """Reduce it to float32 values of reliable functions and short codes."""
+        of_levels = self.of_levels
+        if of_levels is not None:
+            of_levels = of_levels[0], of_levels[1][: self.reliable].astype(np.float32)
+        return dataclasses.replace(self, codes=self.codes.astype(np.int32), of_levels=of_levels)
+
     @property
     def is_binary(self) -> bool:
         """Whether the variable has two values: its codes are 0 and 1."""

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from hgr_jax._arrays import Floats
-from hgr_jax._checks import as_host_column
+from hgr_jax._checks import as_host_column, check_same_rows
 from hgr_jax.tables.arrays import read_variable
 from hgr_jax.tables.levels import Category, Unusable, as_codes, pool_rare_levels
 
@@ -40,6 +40,22 @@ def read_given(a: Any, b: Any, given: Any) -> tuple[list[Floats], frozenset[int]
     return columns, levels
 
 
+def read_pair(a: Any, b: Any) -> tuple[tuple[Floats, Floats], tuple[bool, bool]]:
+    """Read two variables ``(n,)``: numbers, or codes of levels (which of them); NaN is missing.
+
+    In float64, as distinct numbers may be equal in float32.
+    """
+    columns: list[tuple[Any, bool]] = []
+    for name, x in (("a", a), ("b", b)):
+        if getattr(getattr(x, "dtype", None), "kind", "O") in "biuf":
+            columns.append((as_host_column(name, x), False))
+        else:
+            columns.append(read_column(name, x))
+    (x, of_x), (y, of_y) = columns
+    check_same_rows(x, y)
+    return (x, y), (of_x, of_y)
+
+
 def read_column(name: str, value: Any) -> tuple[Floats, bool]:
     """Read a variable ``(n,)``, NaN where missing: numbers, or codes of levels (True).
 
@@ -53,8 +69,8 @@ def read_column(name: str, value: Any) -> tuple[Floats, bool]:
 
 
 def _with_pooled_levels(name: str, value: Any) -> Any:
-    """Pool rare levels of a category, as `hgr_jax.scan` does."""
-    if not isinstance(value, Category):
+    """Pool rare levels of a category, as `hgr_jax.scan` does; a constant one stays."""
+    if not isinstance(value, Category) or len(value.levels) == 1:
         return value
     pooled, _ = pool_rare_levels(value)
     if isinstance(pooled, Unusable):
