@@ -81,6 +81,7 @@ docs: $(VENV)/ready-dev
 bench: $(VENV)/ready-dev
 	$(BIN)/python -m bench.accuracy --write
 	$(BIN)/python -m bench.truth --write
+	$(BIN)/python -m bench.shapes --write
 	$(BIN)/python -m bench.first_use --write
 	$(BIN)/python -m bench.pair --write
 	$(BIN)/python -m bench.measures --write

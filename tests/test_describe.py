@@ -96,3 +96,32 @@ def test_sentences_of_findings() -> None:
     )
     assert f"     {of('height', 'load')}" in repr(found).splitlines()
     assert found.to_dict()["strongest"][0]["sentence"] == found.strongest[0].sentence
+
+
+def test_a_sentence_given_another_column() -> None:
+    """Bills: deeper where longer within a species, and less deep in the species of longer ones."""
+    rng = np.random.default_rng(6)
+    species = rng.integers(3, size=600)
+    length = 38 + 6.0 * species + rng.normal(size=600)
+    depth = 20 - 3 * species + (length - 38 - 6 * species) / 2 + rng.normal(size=600) / 2
+    table = {"species": np.array(["a", "b", "c"])[species], "length": length, "depth": depth}
+    (alone,) = (f for f in scan(table).findings() if {f.a, f.b} == {"length", "depth"})
+    assert "depth rises with length" not in alone.sentence
+    (finding,) = scan(table, given="species").findings().strongest
+    assert re.match(
+        "given species, (depth rises with length|length rises with depth)$", finding.sentence
+    )
+
+
+@pytest.mark.parametrize("rows", [400, 2000])
+def test_a_spread_that_changes(rows: int) -> None:
+    right = 0
+    for seed in range(6):
+        x, noise = np.random.default_rng(seed).uniform(-1, 1, (2, rows))
+        wider = hgr_fit(x, (x + 1.2) * noise).describe(("x", "y"))
+        widest = hgr_fit((1.2 - np.abs(x)) * noise, x).describe(("y", "x"))
+        right += wider == "the spread of y rises with x, its mean does not"
+        right += bool(
+            re.match("the spread of [xy] is highest near [xy] = -?0.[012]", widest)
+        )  # both do
+    assert right >= 10

@@ -22,6 +22,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from hgr_jax._arrays import Floats
+from hgr_jax.core.host.ranks import ranks
 
 MOST_BINS, ROWS_PER_BIN = 40, 8
 """Largest number of bins of a variable, and smallest number of rows of one."""
@@ -39,13 +40,19 @@ transformations, for which the mean is described."""
 LEAST_TURN = 0.2
 """Smallest way back, as a share of the range of a transformation, that is a turn."""
 
-ALMOST_MONOTONE = 0.97
+ALMOST_MONOTONE = 0.985
 """Smallest correlation of a function and one that just rises or falls, for which it does not turn:
 functions of ranks swing a little beside a step."""
 
-LARGE_STEP, BINS_OF_STEP, MIN_BINS_BESIDE, BINS_BESIDE = 0.75, 3, 8, 10
-"""Smallest change within a few bins, as a share of the range, that is a step, the number of these
-bins, the smallest number of others, and of how many bins one is on either side."""
+LEAST_STEP, SURE_STEP, BESIDE_STEP = 1.0, 0.98, 0.05
+"""Smallest correlation of a step with the other variable, as a share of that of the mean, for which
+it is said to step; where it may be, as a share of its largest; and the smallest share of the rows
+on either side."""
+
+LEAST_SPREAD, WIDE, MIDDLE, LEAST_IN_MIDDLE = 0.6, 0.25, 0.35, 0.1
+"""Smallest correlation of a transformation with the distance from the median, for which the spread
+may be what changes; share of the rows where it is widest; and, of the median distance there, the
+part where at least so many of these rows are: in a ring or a cross there are none."""
 
 MUCH_BETTER = 0.05
 """By how much a mean of the first variable must be the larger share to be described instead."""
@@ -105,18 +112,6 @@ class Shape:
         """Whether the values rise, until their first turn."""
         return bool(self.values[self.turns[0] if self.turns else -1] > self.values[0])
 
-    @property
-    def step(self) -> tuple[float, float] | None:
-        """The points between which most of the change is, if it is a step."""
-        width, beside = BINS_OF_STEP, len(self.values) // BINS_BESIDE
-        if len(self.values) < width + MIN_BINS_BESIDE:
-            return None
-        changes = np.abs(self.values[width:] - self.values[:-width])
-        place = beside + int(np.argmax(changes[beside : len(changes) - beside]))
-        if changes[place] < LARGE_STEP * np.ptp(self.values):
-            return None
-        return float(self.points[place]), float(self.points[place + width])
-
 
 def nearly_monotone(values: Floats) -> Floats:
     """Return a function that just rises or falls, between the envelopes of values in order."""
@@ -168,12 +163,23 @@ class Means(NamedTuple):
     of_first: Floats
     shares: tuple[float, float]
 
+    @property
+    def better(self) -> int:
+        """The variable along which the mean of the other says more."""
+        return int(self.shares[1] > self.shares[0] + MUCH_BETTER)
+
     @classmethod
-    def of(cls, f: Floats, g: Floats, shares: Floats) -> Means:
-        """Return the means by orthonormal functions ``(h, n)`` and ``(k, n)`` of both ranks."""
+    def of(
+        cls, f: Floats, g: Floats, shares: Floats, plain: tuple[Floats, Floats] | None = None
+    ) -> Means:
+        """Return the means by orthonormal functions ``(h, n)`` and ``(k, n)`` of both ranks.
+
+        Where these are residuals given other variables, of the ``plain`` functions.
+        """
         least = LEAST_MOMENT * float(np.sqrt(np.sum(shares**2)))
         rows, columns = ((x * shares) @ y[0] for x, y in ((f, g), (g, f)))
         kept = [np.where(np.abs(m) > least, m, 0) for m in (rows, columns)]
+        f, g = (f, g) if plain is None else plain
         of_both = (kept[0] @ f, kept[1] @ g)
         return cls(*of_both, (float(np.linalg.norm(kept[0])), float(np.linalg.norm(kept[1]))))
 
@@ -204,17 +210,70 @@ def describe(
     if other is not None:
         return _of_level_and_number(names[::-1], columns[::-1], other, formats[0])
     whole = abs(float(np.corrcoef(*transformed)[0, 1]))
+    for by, of in ((0, 1), (1, 0)):
+        if means.shares[by] < LEAST_SHARE_OF_MEAN * whole:
+            spread = _spread_along(columns[of], transformed[of], transformed[by])
+            if spread is not None:
+                shape = Shape.of(columns[by], spread)
+                said = _of_mean(names[by], f"the spread of {names[of]}", shape, formats[by])
+                return said if shape.turns else f"{said}, its mean does not"
     if max(means.shares) < LEAST_SHARE_OF_MEAN * whole:
         shapes = [Shape.of(x, f) for x, f in zip(columns, transformed, strict=True)]
         return _of_two_that_turn(names, shapes, formats)
-    side = int(means.shares[1] > means.shares[0] + MUCH_BETTER)
-    shape = Shape.of(columns[side], (means.of_second, means.of_first)[side])
+    side = means.better
+    shape = Shape.of(columns[side], means[side])
     by, of = names[side], names[1 - side]
-    step = None if shape.turns else Shape.of(columns[side], transformed[side]).step
+    step = _step_along(columns[side], columns[1 - side], means.shares[side])
     if step is not None:
         way = "steps up" if shape.rises else "steps down"
         return f"{of} {way} between {by} = {formats[side](step[0])} and {formats[side](step[1])}"
     return _of_mean(by, of, shape, formats[side])
+
+
+def describe_given(
+    names: tuple[str, str],
+    columns: tuple[Floats, Floats],
+    means: Means,
+    formats: tuple[Format, Format] = (number_in_words, number_in_words),
+) -> str:
+    """Return a sentence on the mean of the residuals of one of two numbers along the other."""
+    side = means.better
+    shape = Shape.of(columns[side], means[side])
+    return _of_mean(names[side], names[1 - side], shape, formats[side])
+
+
+def _step_along(x: Floats, y: Floats, share: float) -> tuple[float, float] | None:
+    """Return between which values of ``x`` the ranks of ``y`` step; None if they do not.
+
+    ``share`` is the correlation of these ranks with their mean along x.
+    """
+    order = np.argsort(x, kind="stable")
+    x, rank = x[order], ranks(y[:, None])[order, 0]
+    z = (rank - rank.mean()) / rank.std()
+    left = np.arange(1, len(x))
+    correlations = np.abs(np.cumsum(z)[:-1]) / np.sqrt(left * (len(x) - left))
+    beside = BESIDE_STEP * len(x)
+    correlations[(x[1:] == x[:-1]) | (left < beside) | (left > len(x) - beside)] = 0
+    largest = correlations.max(initial=0)
+    if largest < LEAST_STEP * share:
+        return None
+    sure = np.flatnonzero(correlations >= SURE_STEP * largest)
+    return float(x[sure[0]]), float(x[sure[-1] + 1])
+
+
+def _spread_along(y: Floats, g: Floats, f: Floats) -> Floats | None:
+    """Return ``f``, rising with the distance of ``y`` from its median, if ``g`` is that distance.
+
+    None where most rows are far from the median at once, as in a ring.
+    """
+    apart = np.abs(y - np.median(y))
+    ranked = ranks(apart[:, None])[:, 0]
+    if not abs(np.corrcoef(ranked, g)[0, 1]) >= LEAST_SPREAD:
+        return None
+    along = f * np.sign(np.corrcoef(ranked, f)[0, 1])
+    wide = apart[along >= np.quantile(along, 1 - WIDE)]
+    in_middle = np.mean(wide <= MIDDLE * np.median(wide))
+    return along if in_middle >= LEAST_IN_MIDDLE else None
 
 
 def _of_mean(by: str, of: str, shape: Shape, form: Format) -> str:

@@ -25,7 +25,13 @@ import numpy as np
 
 from hgr_jax._arrays import Floats, Integers
 from hgr_jax._texts import as_date, counted, first_names, pvalue_as_text
-from hgr_jax.core.describe import Means, describe, number_in_words
+from hgr_jax.core.describe import (
+    LEAST_SHARE_OF_MEAN,
+    Means,
+    describe,
+    describe_given,
+    number_in_words,
+)
 from hgr_jax.core.host.ranks import ranks
 from hgr_jax.inference.dependent_rows import RowDesign, order_tests, shift_test
 from hgr_jax.inference.independence import independence_test
@@ -86,6 +92,9 @@ SHIFTED_FUNCTIONS = 4
 """Number of functions of either column that are shifted: a test of all takes a second of 100,000
 rows."""
 
+MAX_GIVEN_SHOWN = 40
+"""Largest number of letters of the names of given columns in a sentence."""
+
 EXCHANGES = 199
 """Number of exchanges of the units of a panel."""
 
@@ -125,16 +134,24 @@ class ExaminedPair:
     g: Floats
 
     def sentence(self, scan: Any) -> str:
-        """Say what the relation is, in units of the columns; nothing given others."""
-        if self.details.residuals is not None:
-            return ""
+        """Say what the relation is, in units of the columns; given others only of two numbers."""
         first = [scan.data.dates.get(name) for name in self.names]
         a, b = (
             number_in_words if date is None else functools.partial(as_date, date) for date in first
         )
         levels = [None if c is None else c.levels for c in map(scan.category, self.names)]
-        sides, means = (levels[0], levels[1]), Means.of(*self.pair.sides, self.pair.shares)
-        return describe(self.names, self.pair.columns, sides, (self.f, self.g), means, (a, b))
+        sides, plain = (levels[0], levels[1]), None
+        if self.details.residuals is not None:
+            of_a, of_b = zip(self.pair.maps, self.pair.fitted.sides, strict=True)
+            plain = of_a[0] @ of_a[1], of_b[0] @ of_b[1]
+        means = Means.of(*self.pair.sides, self.pair.shares, plain)
+        if self.details.residuals is None:
+            return describe(self.names, self.pair.columns, sides, (self.f, self.g), means, (a, b))
+        given = first_names(scan.settings["given"], MAX_GIVEN_SHOWN)
+        # Without a mean, what the residuals of functions show has no plain words.
+        if sides != (None, None) or not max(means.shares) >= LEAST_SHARE_OF_MEAN * self.value:
+            return ""
+        return f"given {given}, {describe_given(self.names, self.pair.columns, means, (a, b))}"
 
     @classmethod
     def of(cls, scan: Any, names: tuple[str, str], value: float) -> ExaminedPair | None:
