@@ -25,6 +25,7 @@ PAGES = (
     ROOT / "bench/paper/README.md",
     ROOT / "README.md",
     ROOT / "docs/guides/which_measure_when.md",
+    ROOT / "docs/guides/what_a_relation_looks_like.md",
     ROOT / "docs/gallery/laws.md",
 )
 
@@ -177,11 +178,19 @@ def means_of_laws() -> str:
     return "\n".join(lines)
 
 
+def words() -> str:
+    """The guide's table of what is said of a relation."""
+    header, rows = next(tables("shapes"))
+    ruler = ["---", "---", *["---:"] * (len(header) - 3), "---"]
+    return "\n".join(f"| {' | '.join(cells)} |" for cells in (header, ruler, *rows))
+
+
 SECTIONS = {
     "ahead": ahead,
     "comparison": comparison,
     "costs": costs,
     "laws": means_of_laws,
+    "words": words,
 }
 """Sections that are made of cells; any other shows a whole result."""
 
