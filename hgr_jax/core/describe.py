@@ -163,6 +163,10 @@ class Means(NamedTuple):
     of_first: Floats
     shares: tuple[float, float]
 
+    def along(self, side: int) -> Floats:
+        """Return the mean of the other variable along one."""
+        return self.of_first if side else self.of_second
+
     @property
     def better(self) -> int:
         """The variable along which the mean of the other says more."""
@@ -210,24 +214,25 @@ def describe(
     if other is not None:
         return _of_level_and_number(names[::-1], columns[::-1], other, formats[0])
     whole = abs(float(np.corrcoef(*transformed)[0, 1]))
-    for by, of in ((0, 1), (1, 0)):
-        if means.shares[by] < LEAST_SHARE_OF_MEAN * whole:
-            spread = _spread_along(columns[of], transformed[of], transformed[by])
+    for side in (0, 1):
+        if means.shares[side] < LEAST_SHARE_OF_MEAN * whole:
+            of = 1 - side
+            spread = _spread_along(columns[of], transformed[of], transformed[side])
             if spread is not None:
-                shape = Shape.of(columns[by], spread)
-                said = _of_mean(names[by], f"the spread of {names[of]}", shape, formats[by])
+                shape = Shape.of(columns[side], spread)
+                said = _of_mean(names[side], f"the spread of {names[of]}", shape, formats[side])
                 return said if shape.turns else f"{said}, its mean does not"
     if max(means.shares) < LEAST_SHARE_OF_MEAN * whole:
         shapes = [Shape.of(x, f) for x, f in zip(columns, transformed, strict=True)]
         return _of_two_that_turn(names, shapes, formats)
     side = means.better
-    shape = Shape.of(columns[side], means[side])
-    by, of = names[side], names[1 - side]
+    shape = Shape.of(columns[side], means.along(side))
     step = _step_along(columns[side], columns[1 - side], means.shares[side])
     if step is not None:
         way = "steps up" if shape.rises else "steps down"
-        return f"{of} {way} between {by} = {formats[side](step[0])} and {formats[side](step[1])}"
-    return _of_mean(by, of, shape, formats[side])
+        ends = " and ".join(map(formats[side], step))
+        return f"{names[1 - side]} {way} between {names[side]} = {ends}"
+    return _of_mean(names[side], names[1 - side], shape, formats[side])
 
 
 def describe_given(
@@ -238,7 +243,7 @@ def describe_given(
 ) -> str:
     """Return a sentence on the mean of the residuals of one of two numbers along the other."""
     side = means.better
-    shape = Shape.of(columns[side], means[side])
+    shape = Shape.of(columns[side], means.along(side))
     return _of_mean(names[side], names[1 - side], shape, formats[side])
 
 

@@ -31,7 +31,6 @@ from hgr_jax.scanning.findings import (
     least_rows,
 )
 from hgr_jax.scanning.fits import Influence, PairDetails, details_of, fit_of, interval_of
-from hgr_jax.scanning.request import SOLVED
 from hgr_jax.scanning.significance import SOURCES
 from hgr_jax.tables.columns import Columns
 from hgr_jax.tables.frames import as_rows, as_square
@@ -223,9 +222,6 @@ def _in_cell(value: float, form: str) -> str:
     return "-" if np.isnan(value) else format(value, form)
 
 
-ROUNDING = 1e-5
-"""Largest amount by which a correlation in float32 may exceed 1."""
-
 DESCRIPTIONS = ("skipped", "notes", "settings")
 
 
@@ -246,69 +242,26 @@ def read_scan(path: str | Path) -> dict[str, Any]:
     settings, arrays = load_archive(path, "scan")
     try:
         names = tuple(settings["names"])
-        _check_descriptions(names, settings)
         numbers = arrays["numbers"]
         rows = PairRows(**{f.name: arrays[f.name] for f in dataclasses.fields(PairRows)})
-        _check_arrays(rows, numbers, len(names), settings["settings"])
+        _check_rows(rows, numbers, len(names))
         described = {name: settings[name] for name in DESCRIPTIONS}
         return {"names": names, **described, "_rows": rows, "_numbers": numbers}
     except Exception as error:  # of whatever is in it
         raise ValueError(f"{path} does not hold a scan: {error}") from error
 
 
-def _check_descriptions(names: Sequence[Any], settings: Mapping[str, Any]) -> None:
-    """Check that names and remarks are as `write_scan` writes them."""
-    if len(set(names)) < len(names) or not all(isinstance(name, str) for name in names):
-        raise ValueError("names are not texts, each another")
-    for field in ("skipped", "notes"):
-        if not all(isinstance(text, str) for text in settings[field].values()):
-            raise ValueError(f"{field} holds what is no text")
-    given = settings["settings"].get("given") or []
-    if not all(isinstance(name, str) for name in given):
-        raise ValueError("given columns are no texts")
-    top = settings["settings"].get("top")
-    if top is not None and not top.keys() >= {"by", "pairs", "columns", "tested", "discoveries"}:
-        raise ValueError("top does not describe all pairs")
-    rows = settings["settings"]["rows"]
-    if not isinstance(rows, int) or rows < 1:
-        raise ValueError(f"the number of rows is {rows!r}")
-
-
-def _check_arrays(
-    rows: PairRows, numbers: NDArray[Any], count: int, settings: Mapping[str, Any]
-) -> None:
-    """Check that arrays are as `write_scan` writes them: shapes, kinds and ranges."""
-    arrays = {"numbers": numbers, **rows.columns}
-    kinds = dict.fromkeys(("numbers", "n_obs", "degrees", "source", "pairs"), "i")
+def _check_rows(rows: PairRows, numbers: NDArray[Any], count: int) -> None:
+    """Check that arrays have a row for each pair of ``count`` columns."""
     length = len(rows.correlation)
-    shapes = {"numbers": (numbers.size,), "pairs": (length, 2), "degrees": (length, 2)}
-    for name, array in arrays.items():
-        if array.shape != shapes.get(name, (length,)) or array.dtype.kind != kinds.get(name, "f"):
+    for name, array in rows.columns.items():
+        of_two = name in ("pairs", "degrees")
+        kind = "i" if of_two or name in ("n_obs", "source") else "f"
+        if array.shape != (length, 2)[: 1 + of_two] or array.dtype.kind != kind:
             raise ValueError(f"{name} has shape {array.shape} and dtype {array.dtype}")
-    for name, (low, high) in _ranges(count, settings).items():
-        values = arrays[name][~np.isnan(arrays[name])]
-        wrong = values[(values < low) | (values > high)]
-        if len(wrong):
-            raise ValueError(f"{name} has {wrong[0]:.7g}, outside of {low} to {high:.10g}")
-    if (rows.pairs[:, 0] == rows.pairs[:, 1]).any():
-        raise ValueError("pairs has a column with itself")
-    if len(np.unique(_pair_keys(*rows.pairs.T))) < len(rows.pairs):
-        raise ValueError("pairs has a pair twice")
-
-
-def _ranges(count: int, settings: Mapping[str, Any]) -> dict[str, tuple[float, float]]:
-    """Return the smallest and largest valid value of each array."""
-    share = (0, 1 + ROUNDING)
-    measure = share if settings["measure"] in SOLVED else (0, np.inf)
-    ranges: dict[str, tuple[float, float]] = dict.fromkeys(
-        ("correlation", "corrected", "null_mean", "null_95"), measure
-    )
-    of_ranks = ("rank_correlation", "spearman", "rank_linear")
-    ranges |= dict.fromkeys((*of_ranks, "pearson", "pvalue", "adjusted_pvalue"), share)
-    largest = {"n_obs": settings["rows"], "source": len(SOURCES) - 1}
-    largest |= dict.fromkeys(("pairs", "numbers"), count - 1)
-    ranges |= {name: (0, high) for name, high in largest.items()}
-    return ranges | {"degrees": (0, np.inf)}
+    places = np.append(rows.pairs, numbers)
+    if numbers.dtype.kind != "i" or ((places < 0) | (places >= count)).any():
+        raise ValueError(f"pairs are not of positions of its {count} columns")
 
 
 ORDERS = ("rank_excess", "correlation", "excess", "pvalue")
