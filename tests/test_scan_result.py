@@ -113,7 +113,7 @@ def test_frames(found: Scan, by: str) -> None:
         rows = [{name: row[name] for name in COLUMNS} for row in table]
         assert rows == listed, library
     assert isinstance(found.to_frame(), pd.DataFrame)
-    assert set(found.to_dict()) == set(COLUMNS)
+    assert set(found.to_dict()) == {*COLUMNS, *EXAMINED}
     with pytest.raises(ValueError, match="library must be one of"):
         found.to_frame(library="numpy")
 

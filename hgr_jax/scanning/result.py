@@ -470,9 +470,25 @@ class Scan:
         lists = [values.tolist() for values in columns.values()]
         return [Pair(**dict(zip(columns, row, strict=True))) for row in zip(*lists, strict=True)]
 
-    def to_dict(self, *, by: str = "rank_excess") -> dict[str, NDArray[Any]]:
-        """Return all pairs as columns, sorted as in `order`; the names are those of `Pair`."""
-        return self._columns_of(self._ordered(by))
+    def to_dict(
+        self, *, by: str = "rank_excess", intervals: bool = False
+    ) -> dict[str, NDArray[Any]]:
+        """Return all pairs as columns, sorted as in `order`.
+
+        The columns are those of `Pair`; ``low`` and ``high``, the ends of a 95% interval for HGR,
+        and ``remark``, for pairs in the lists of `findings`.
+
+        Args:
+          by: as in `order`.
+          intervals: whether ``low`` and ``high`` are given for all pairs: some milliseconds each.
+        """
+        columns = self._columns_of(self._ordered(by))
+        examined = self._examined(columns)
+        if intervals:
+            pairs = zip(columns["a"], columns["b"], strict=True)
+            ends = np.array([interval_of(self, a, b, LEVEL) for a, b in pairs]).reshape(-1, 2)
+            examined |= {"low": ends[:, 0], "high": ends[:, 1]}
+        return columns | examined
 
     def _columns_of(self, rows: PairRows) -> dict[str, NDArray[Any]]:
         a, b = ([self.names[i] for i in side] for side in rows.pairs.T.tolist())
@@ -489,27 +505,17 @@ class Scan:
     def to_frame(
         self, *, by: str = "rank_excess", library: str | None = None, intervals: bool = False
     ) -> Any:
-        """Return all pairs as a data frame, a row each, sorted as in `order`.
-
-        The columns are those of `Pair`; ``low`` and ``high``, the ends of a 95% interval for HGR,
-        and ``remark``, for pairs in the lists of `findings`.
+        """Return all pairs as a data frame, a row each: `to_dict` as a frame.
 
         Args:
-          by: as in `order`.
+          by, intervals: as in `to_dict`.
           library: ``"pandas"``, ``"polars"`` or ``"pyarrow"``; default: the library of the scanned
             table, pandas for an array.
-          intervals: whether ``low`` and ``high`` are given for all pairs: some milliseconds each.
 
         Raises:
           ImportError: without narwhals or the library.
         """
-        columns = self.to_dict(by=by)
-        examined = self._examined(columns)
-        if intervals:
-            pairs = zip(columns["a"], columns["b"], strict=True)
-            ends = np.array([interval_of(self, a, b, LEVEL) for a, b in pairs]).reshape(-1, 2)
-            examined |= {"low": ends[:, 0], "high": ends[:, 1]}
-        return as_rows(columns | examined, self._library(library))
+        return as_rows(self.to_dict(by=by, intervals=intervals), self._library(library))
 
     def _examined(self, columns: Mapping[str, NDArray[Any]]) -> dict[str, NDArray[Any]]:
         """Return intervals and remarks of pairs that `findings` lists."""
