@@ -13,8 +13,9 @@ From top to bottom:
 * `isolated`: a process for libraries that may not return;
 * `statistics_files`: files of SPSS, Stata and SAS;
 * `packed`: the bytes of a file, unpacked, and its format;
-* `arrow_columns`: Arrow columns: their kinds, and what their texts mean;
 * `text_files`: the cells of text files, by DuckDB;
+* `text_columns`: columns of texts: plain values by DuckDB, others by their distinct texts;
+* `arrow_columns`: Arrow columns: their kinds, and tables of any library;
 * `dialects`: how a text file separates values;
 * `layouts`: the names and the rows among the lines of a file or sheet;
 * `frames`: data frames that are made of columns and of matrices;

@@ -21,7 +21,7 @@ from hgr_jax._checks import without_mask
 from hgr_jax._optional import require
 from hgr_jax.tables.arrow_columns import as_plain
 from hgr_jax.tables.levels import Category, Unusable, encode_texts, object_array, positions_among
-from hgr_jax.tables.meanings import Hints, decide_meanings, is_missing, tallies_of, texts_of
+from hgr_jax.tables.meanings import Coded, Hints, decide_meanings, texts_of
 
 
 class ParsedColumn(NamedTuple):
@@ -152,15 +152,13 @@ def _parse_texts(present: list[Any], missing: NDArray[np.bool_], hints: Hints) -
     """Parse the present values of a column: texts, and perhaps numbers."""
     codes, distinct = np.full(len(missing), -1), dict[Any, int]()
     codes[~missing] = positions_among(present, distinct)
-    levels = [str(value).strip() for value in distinct]
+    column = Coded(codes, [str(value).strip() for value in distinct])
     if not all(isinstance(value, str) for value in distinct):
         hints = dataclasses.replace(hints, typed=False)
-    texts = texts_of(tallies_of(codes, levels), len(codes), hints.missing)
-    meaning = decide_meanings({"": texts}, {"": hints})[""]
+    meaning = decide_meanings({"": texts_of(column, hints.missing)}, {"": hints})[""]
     if meaning.skip:
         return ParsedColumn(Unusable(meaning.skip))
-    levels = ["" if is_missing(text, hints.missing) else text for text in levels]
-    values = meaning.parse_coded(codes, levels)
+    values = meaning.parse(column, hints.missing)
     if not meaning.is_text:
         return ParsedColumn(values, meaning.note, meaning.kind.word)
     return ParsedColumn(encode_texts(values[values != ""], values == ""), meaning.note)

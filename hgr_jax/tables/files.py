@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 from hgr_jax._optional import require
 from hgr_jax._texts import near_matches
 from hgr_jax.tables.arrays import as_frame, as_numbers_in_days, from_frame, parse_column
-from hgr_jax.tables.arrow_columns import arrow, parquet_categories, read_texts, with_categories
+from hgr_jax.tables.arrow_columns import arrow, parquet_categories, with_categories
 from hgr_jax.tables.columns import Frame, add_note, name_columns
 from hgr_jax.tables.databases import duckdb_table, sqlite_columns
 from hgr_jax.tables.faults import TableError, unreadable
@@ -28,6 +28,7 @@ from hgr_jax.tables.meanings import IDENTIFIERS, missing_note
 from hgr_jax.tables.packed import DATABASES, Contents, format_of, read_contents
 from hgr_jax.tables.reading import Reading
 from hgr_jax.tables.statistics_files import STATISTICS_FORMATS, read_statistics_file
+from hgr_jax.tables.text_columns import FIRST_ROWS, TextColumns, read_texts
 from hgr_jax.tables.text_files import TextFile, open_text
 from hgr_jax.tables.workbooks import sheet_of
 
@@ -223,16 +224,22 @@ def _parse_columns(
 
 def _read_text(contents: Contents, reading: Reading) -> Frame:
     with contents.on_disk() as path:
-        typed = reading.decimal != "," and not reading.types
-        columns, file = open_text(path, contents.shown, reading).table(typed=typed)
+        file = open_text(path, contents.shown, reading)
         names, notes = names_of_text(file, reading)
-        table = dict(zip(names, columns, strict=True))
-        remarks = {contents.shown: list(file.notes)}
+        rows = file.first_rows(FIRST_ROWS)
+        columns = {name: (f"c{i}", [row[i] for row in rows]) for i, name in enumerate(names)}
+        remarks = dict[str, Sequence[str]]()
+
+        def run(select: str) -> Any:
+            table, found = file.table(select)
+            remarks[found.shown] = found.notes
+            return table
 
         def where(row: int) -> str:
             return f"in line {file.line(row)}"
 
         comma = file.dialect.delimiter == ","
+        table = TextColumns(columns, run, file.holds(b"_"))
         return parse_texts(contents.shown, table, (notes, remarks), reading, where, comma=comma)
 
 
@@ -248,7 +255,7 @@ def names_of_text(file: TextFile, reading: Reading) -> tuple[list[str], dict[str
 
 def parse_texts(
     shown: str,
-    table: Mapping[str, Any],
+    table: TextColumns,
     notes: tuple[Mapping[str, str], Mapping[str, Sequence[str]]],
     reading: Reading,
     where: Callable[[int], str],
@@ -259,17 +266,17 @@ def parse_texts(
 
     Args:
       shown: name of the table in messages.
-      table: Arrow columns of texts by name.
+      table: the columns of texts.
       notes: notes on columns by name, and remarks on files by their names.
       reading: how the files are read.
       where: words the place of a row.
       comma: whether commas are between the values: then they are no decimal points.
     """
-    chosen = reading.chosen(shown, list(table))
+    chosen = reading.chosen(shown, list(table.columns))
     # The columns of a file decide together what a comma is, unless it is between the values.
-    deciding = {name: table[name] for name in (chosen if comma else table)}
+    deciding = chosen if comma else list(table.columns)
     hints = {name: reading.hints(name, where) for name in deciding}
-    parsed, texts = read_texts(deciding, hints, chosen)
+    parsed, texts = read_texts(table, hints, chosen)
     of_columns = dict(notes[0])
     said = [(name, column.meaning.note) for name, column in parsed.items()]
     said += [(file, "; ".join(remarks)) for file, remarks in notes[1].items()]
@@ -302,7 +309,7 @@ def _as_frame(
     for name, values in parsed.items():
         if values.dtype != object and values.dtype.kind != "M":
             are_numbers = values.dtype.kind in "fiu" and kinds[name] in ("", "numbers")
-            values = as_numbers_in_days(values).astype(np.float64)
+            values = as_numbers_in_days(values).astype(np.float64, copy=False)
             if are_numbers and reading.missing_numbers:
                 values = np.where(np.isin(values, reading.missing_numbers), np.nan, values)
         columns[name] = values

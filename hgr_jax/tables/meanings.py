@@ -181,8 +181,7 @@ class Texts(NamedTuple):
 
     Attributes:
       rows: number of rows.
-      present: the different texts that are not missing; one may stand for others that are of the
-        same kinds.
+      present: the different texts that are not missing.
       missing: those that mean a missing value.
     """
 
@@ -191,27 +190,39 @@ class Texts(NamedTuple):
     missing: Sequence[Tally] = ()
 
 
-def tallies_of(
-    codes: NDArray[np.intp], levels: Sequence[str], rows: NDArray[np.intp] | None = None
-) -> list[Tally]:
-    """Count trimmed texts, given by their codes (-1 for none) in ``levels``, at some rows."""
+class Coded(NamedTuple):
+    """A column of texts.
+
+    Attributes:
+      codes: ``(n,)``, positions in ``levels``, -1 where there is no text.
+      levels: the texts, trimmed; several may be equal.
+      values: ``(n,)``, numbers or dates that were read already, NaN or NaT where the texts are.
+      examples: texts that stand for these values.
+      point: the decimal point of these values.
+    """
+
+    codes: NDArray[np.integer]
+    levels: Sequence[str]
+    values: NDArray[Any] | None = None
+    examples: Sequence[Tally] = ()
+    point: str = ""
+
+
+def texts_of(column: Coded, missing: Collection[str]) -> Texts:
+    """Count the texts of a column."""
+    codes, levels = column.codes, column.levels
     present = np.flatnonzero(codes >= 0)
     first = np.zeros(len(levels), np.intp)
-    first[codes[present[::-1]]] = (present if rows is None else rows[present])[::-1]
+    first[codes[present[::-1]]] = present[::-1]
     sizes = np.bincount(codes[present], minlength=len(levels)).tolist()
     joined: dict[str, Tally] = {}
-    for tally in map(Tally, first.tolist(), levels, sizes):
+    for tally in [*column.examples, *map(Tally, first.tolist(), levels, sizes)]:
         if tally.rows and tally.text:
             _join(joined, tally.text, tally)
-    return list(joined.values())
-
-
-def texts_of(tallies: Sequence[Tally], rows: int, missing: Collection[str]) -> Texts:
-    """Return the texts of a column of so many rows."""
     kept: dict[bool, list[Tally]] = {True: [], False: []}
-    for tally in sorted(tallies):
+    for tally in sorted(joined.values()):
         kept[is_missing(tally.text, missing)].append(tally)
-    return Texts(rows, kept[False], kept[True])
+    return Texts(len(codes), kept[False], kept[True])
 
 
 @dataclasses.dataclass(frozen=True)
@@ -241,11 +252,24 @@ class Meaning:
         """Whether the texts stay as they are."""
         return self.kind.word == TEXT_KIND.word
 
-    def parse(self, texts: Sequence[str]) -> NDArray[Any]:
-        """Parse texts; those of another kind become missing, ``""`` is missing.
+    def parse(self, column: Coded, missing: Collection[str] = MISSING) -> NDArray[Any]:
+        """Parse a column; texts of another kind become missing.
 
-        Numbers are float64, and booleans if any is missing; dates are ``datetime64``.
+        Numbers are float64, and booleans if any is missing; dates are ``datetime64``; texts are
+        ``""`` where missing.
         """
+        texts = ["" if is_missing(text, missing) else text for text in column.levels]
+        codes = column.codes
+        if column.values is None:
+            return self._parse_texts([*texts, ""] if (codes < 0).any() else texts)[codes]
+        if not texts:
+            return in_seconds(column.values)
+        values = self._parse_texts(texts)
+        whole = column.values.astype(np.promote_types(column.values.dtype, values.dtype))
+        whole[codes >= 0] = values[codes[codes >= 0]]
+        return in_seconds(whole)
+
+    def _parse_texts(self, texts: Sequence[str]) -> NDArray[Any]:
         if self.is_text:
             return np.array([*(text or self.fill for text in texts), None], object)[:-1]
         values = [self.kind.read(text) for text in texts]
@@ -257,13 +281,11 @@ class Meaning:
             values = [None if v is None or v.unit not in self.units else v.value for v in values]
         return np.array([np.nan if value is None else value for value in values], np.float64)
 
-    def parse_coded(self, codes: NDArray[np.intp], levels: Sequence[str]) -> NDArray[Any]:
-        """Parse texts that are given by their codes in ``levels``, -1 where missing."""
-        return self.parse([*levels, ""] if (codes < 0).any() else levels)[codes]
-
 
 def in_seconds(moments: NDArray[Any]) -> NDArray[Any]:
-    """Return moments in whole seconds, unless that loses a fraction."""
+    """Return moments in whole seconds, unless that loses a fraction; numbers as they are."""
+    if moments.dtype.kind != "M":
+        return moments
     whole = moments.astype("M8[s]")
     return whole if (np.isnat(moments) | (whole == moments)).all() else moments
 

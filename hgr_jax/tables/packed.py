@@ -44,33 +44,27 @@ _FORMAT_BY_START = {
 """Formats by the pattern of the first bytes."""
 
 _OTHER_KINDS = re.compile(
-    rb"\xd0\xcf\x11\xe0|\x89HDF|CDF[\x01\x02\x05]|%PDF|\x89PNG|\xff\xd8\xff|GIF8|\x80[\x03-\x05]"
-    rb"|\x93NUMPY|RD[AX][23]\n|X\n\0\0\0[\x02\x03]|Obj\x01|(?i:<!DOCTYPE|<html|<\?xml)|7z\xbc\xaf"
-    rb"|Rar!|.{257}ustar",
-    re.DOTALL,
+    rb"\xd0\xcf\x11\xe0|%PDF|Rar!|RD[AX][23]\n|X\n\0|<(?:!DOCTYPE|html|\?xml)|.{257}ustar",
+    re.S | re.I,
 )
-"""First bytes of old workbooks, of HDF5, netCDF, R, Avro, pictures, pages and archives."""
+"""First bytes of old workbooks, of R, pages and archives, which people take for tables."""
+
+_TABLE_NAME = re.compile(
+    r"\.(?:[ct]sv|xls[xm]|ods|pq|parquet|feather|arrow|ipc|(?:geo)?json|jsonl|ndjson|db|sqlite3?|duckdb"
+    r"|z?sav|por|dta|sas7bdat|xpt|gz|bz2|xz|zst|zip)$",
+    re.I,
+)
 
 _ZIP = b"PK\x03\x04"
 
 _WORKBOOK_MEMBERS = {"[Content_Types].xml", "content.xml"}
 """What the zip archives hold that are .xlsx and .ods."""
 
-_TABLE_ENDINGS = {
-    *FORMATS,
-    *(".csv", ".tsv", ".xlsx", ".xlsm", ".ods"),
-    *(".db", ".sqlite", ".sqlite3", ".duckdb", ".sav", ".zsav", ".dta", ".sas7bdat", ".xpt"),
-    *(".gz", ".bz2", ".xz", ".zst", ".zip"),
-}
-
 MAX_UNPACKED_SIZE, MAX_UNPACKED_RATIO = 2**30, 200
 """Largest number of bytes to which a file is unpacked, if that is more than so many times its size.
 
 Packed tables are rarely a fiftieth of their size; files that are made to fill the memory are a
 thousandth."""
-
-MAX_LAYERS = 4
-"""Number of times that a file is unpacked: a zip archive can hold itself."""
 
 
 @dataclasses.dataclass(frozen=True)
@@ -109,35 +103,32 @@ def read_contents(path: Path) -> Contents:
     ``-`` is standard input.
     """
     shown = "standard input" if str(path) == "-" else printable(str(path))
-    try:
-        contents = _packed_contents(path, shown)
-    except FileNotFoundError:
-        raise TableError(f"no such file: {shown}") from None
-    except TableError:
-        raise
-    except (OSError, ValueError) as error:  # also a zero byte in the name
-        reason = getattr(error, "strerror", None) or error
-        raise TableError(f"cannot read {shown}: {reason}") from None
-    limit = max(MAX_UNPACKED_SIZE, MAX_UNPACKED_RATIO * len(contents.body))
-    try:
-        for _ in range(MAX_LAYERS + 1):
-            unpacked = _unpacked(contents, limit)
-            if unpacked is None:
-                return contents
-            contents = unpacked
-    except Exception as error:  # damaged archives raise many kinds
-        reason = reason_of(error)
+    if str(path) == "-":
+        if sys.stdin is None or sys.stdin.closed:
+            raise TableError("standard input is closed: pipe a table into it, or name a file")
+        contents = Contents(sys.stdin.buffer.read(), "", shown)
     else:
-        reason = f"it is packed more than {MAX_LAYERS} times"
-    raise TableError(f"{shown} cannot be unpacked: {reason}; copy it anew, or unpack the table")
+        try:
+            contents = _packed_contents(path, shown)
+        except (OSError, ValueError) as error:  # also a zero byte in the name
+            if isinstance(error, TableError):
+                raise
+            if isinstance(error, FileNotFoundError):
+                raise TableError(f"no such file: {shown}") from None
+            reason = getattr(error, "strerror", None) or error
+            raise TableError(f"cannot read {shown}: {reason}") from None
+    try:
+        for _ in range(4):  # an archive can hold itself
+            contents = _unpacked(contents) or contents
+    except Exception as error:  # damaged archives raise many kinds
+        raise TableError(
+            f"{shown} cannot be unpacked: {reason_of(error)}; copy it anew, or unpack the table"
+        ) from None
+    return contents
 
 
 def _packed_contents(path: Path, shown: str) -> Contents:
     """Return the contents of a file as they are."""
-    if str(path) == "-":
-        if sys.stdin is None or sys.stdin.closed:
-            raise TableError("standard input is closed: pipe a table into it, or name a file")
-        return Contents(sys.stdin.buffer.read(), "", shown)
     with path.open("rb") as file:
         start = file.peek(1000)[:1000]  # a pipe can be read only once
         place = path if path.is_file() else None
@@ -157,40 +148,39 @@ _OPENERS: dict[bytes, Callable[[io.BytesIO], Any]] = {
 """What opens a packed file, by its first bytes."""
 
 
-def _unpacked(contents: Contents, limit: int) -> Contents | None:
+def _unpacked(contents: Contents) -> Contents | None:
     """Take off one layer of packing; None if there is none."""
-    packed, note = io.BytesIO(contents.body), ""
-    opener = next((o for start, o in _OPENERS.items() if contents.body.startswith(start)), None)
-    if opener is not None:
-        name = PurePath(contents.name).stem
-        with opener(packed) as file:
-            body = file.read(limit + 1)
-    elif contents.body.startswith(_ZIP):
-        with zipfile.ZipFile(packed) as archive:
+    body, name, note = contents.body, PurePath(contents.name).stem, contents.note
+    packed = io.BytesIO(body)
+    with contextlib.ExitStack() as stack:
+        if body.startswith(_ZIP):
+            archive = stack.enter_context(zipfile.ZipFile(packed))
             if not _WORKBOOK_MEMBERS.isdisjoint(archive.namelist()):
                 return None
             name, note = _only_table(archive.namelist())
-            with archive.open(name) as file:
-                body = file.read(limit + 1)
-    else:
-        return None
-    if len(body) > limit:
+            file: Any = stack.enter_context(archive.open(name))
+        else:
+            opener = next((o for start, o in _OPENERS.items() if body.startswith(start)), None)
+            if opener is None:
+                return None
+            file = stack.enter_context(opener(packed))
+        limit = max(MAX_UNPACKED_SIZE, MAX_UNPACKED_RATIO * len(body))
+        found = file.read(limit + 1)
+    if len(found) > limit:
         raise ValueError(
-            f"it has more than {limit / 2**30:.0f} GiB, over {MAX_UNPACKED_RATIO} times its size,"
-            " as files have that are made to fill the memory"
+            f"it has over {MAX_UNPACKED_RATIO} times its size, made to fill the memory"
         )
-    return Contents(body, name, contents.shown, note or contents.note)
+    return Contents(found, name, contents.shown, note)
 
 
 def _only_table(names: list[str]) -> tuple[str, str]:
-    """Return the only file of an archive, or else the only one whose name is that of a table."""
+    """Return the only file of an archive, or else the only one that is called as tables are."""
     names = [name for name in names if not name.endswith("/") and not name.startswith("__MACOSX/")]
-    tables = [name for name in names if PurePath(name).suffix.lower() in _TABLE_ENDINGS]
-    if len(names) == 1:
-        return names[0], ""
-    if len(tables) == 1:
-        return tables[0], f"of the {len(names)} files in it, {printable(tables[0])!r} is read"
-    raise ValueError(f"it holds {len(names)} files, {listed(names, 4)}, instead of one table")
+    tables = [name for name in names if _TABLE_NAME.search(name)] if len(names) > 1 else names
+    if len(tables) != 1:
+        raise ValueError(f"it holds {len(names)} files, {listed(names, 4)}, instead of one table")
+    others = f"of the {len(names)} files in it, {printable(tables[0])!r} is read"
+    return tables[0], others if len(names) > 1 else ""
 
 
 def format_of(contents: Contents) -> str:

@@ -32,6 +32,7 @@ from hgr_jax.tables.databases import open_duckdb, quoted
 from hgr_jax.tables.faults import TableError, check_names, printable, reason_of
 from hgr_jax.tables.files import check_fits, names_of_text, parse_texts, read_table
 from hgr_jax.tables.reading import Reading
+from hgr_jax.tables.text_columns import columns_of_arrow
 from hgr_jax.tables.text_files import TextFile, open_text
 
 PARQUET = (".parquet", ".pq")
@@ -313,11 +314,11 @@ def _text_source(shown: str, paths: Sequence[Path], reading: Reading) -> Source:
             line = f"in line {files[place].line(int(positions[row] - ends[place]))}"
             return f"{line} of {files[place].shown}" if len(files) > 1 else line
 
-        columns = dict(zip(table.column_names, table.columns, strict=True))
         remarks = {file.shown: file.notes for file in files}
         comma = files[0].dialect.delimiter == ","
         name = files[0].shown if len(files) == 1 else shown
-        return parse_texts(name, columns, (notes, remarks), reading, where, comma=comma)
+        texts = columns_of_arrow(table)
+        return parse_texts(name, texts, (notes, remarks), reading, where, comma=comma)
 
     return dataclasses.replace(Source.of(shown, parts), parse=parse)
 
