@@ -45,10 +45,15 @@ def is_traced(*trees: Any) -> bool:
     return jax is not None and any(isinstance(x, jax.core.Tracer) for x in jax.tree.leaves(trees))
 
 
-def is_matrix(table: Any) -> bool:
-    """Return whether a table is an array of NumPy or of JAX."""
+def is_of_jax(value: Any) -> bool:
+    """Return whether a value is an array of JAX, which may not be loaded yet."""
     jax = sys.modules.get("jax")
-    return isinstance(table, np.ndarray) or (jax is not None and isinstance(table, jax.Array))
+    return jax is not None and isinstance(value, jax.Array)
+
+
+def is_array(value: Any) -> bool:
+    """Return whether a value is an array of NumPy or of JAX."""
+    return isinstance(value, np.ndarray) or is_of_jax(value)
 
 
 def chunks(chosen: Integers, size: int) -> Iterator[Integers]:

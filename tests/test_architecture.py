@@ -40,12 +40,12 @@ LAYERS = (
 MAX_PARAMETERS = 8
 
 BUDGETS = {
-    "core": 7_206,
+    "core": 7_211,
     "measures": 3_131,
     "inference": 4_391,
-    "tables": 5_702,
-    "scanning": 8_081,
-    "cli": 1_373,
+    "tables": 5_405,
+    "scanning": 8_040,
+    "cli": 1_369,
     "fairness": 3_770,
     "datasets": 197,
 }

@@ -421,7 +421,7 @@ OF_ARROW: dict[str, tuple[Any, str]] = {
         pa.ExtensionArray.from_storage(pa.bool8(), pa.array([i % 2 for i in COUNT], pa.int8())),
         "numbers",
     ),
-    "interval": (pa.array([(0, i, 0) for i in COUNT], pa.month_day_nano_interval()), "numbers"),
+    "interval": (pa.array([(0, i, 0) for i in COUNT], pa.month_day_nano_interval()), "skipped"),
     "category of integers": (pa.array([i % 3 for i in COUNT]).dictionary_encode(), "category"),
     "category": (pa.array([TEXT[i] for i in COUNT]).dictionary_encode(), "category"),
     "union": (

@@ -244,14 +244,14 @@ def read_scan(path: str | Path) -> dict[str, Any]:
         names = tuple(settings["names"])
         numbers = arrays["numbers"]
         rows = PairRows(**{f.name: arrays[f.name] for f in dataclasses.fields(PairRows)})
-        _check_rows(rows, numbers, len(names))
+        _check_shapes(rows, numbers, len(names))
         described = {name: settings[name] for name in DESCRIPTIONS}
         return {"names": names, **described, "_rows": rows, "_numbers": numbers}
     except Exception as error:  # of whatever is in it
         raise ValueError(f"{path} does not hold a scan: {error}") from error
 
 
-def _check_rows(rows: PairRows, numbers: NDArray[Any], count: int) -> None:
+def _check_shapes(rows: PairRows, numbers: NDArray[Any], count: int) -> None:
     """Check that arrays have a row for each pair of ``count`` columns."""
     length = len(rows.correlation)
     for name, array in rows.columns.items():

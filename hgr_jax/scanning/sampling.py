@@ -13,7 +13,7 @@ from typing import Any
 
 import numpy as np
 
-from hgr_jax._arrays import Integers, is_matrix
+from hgr_jax._arrays import Integers, is_array
 from hgr_jax._checks import check_indexes, rows_at
 from hgr_jax._progress import progress_bar
 from hgr_jax.scanning.request import Request
@@ -202,7 +202,7 @@ def _size_of(table: Any) -> tuple[int, int]:
 def _native_rows(table: Any, positions: Integers) -> Any:
     if isinstance(table, Frame):
         return table.take(positions)
-    if isinstance(table, Mapping) or is_matrix(table) or hasattr(table, "iloc"):
+    if isinstance(table, Mapping) or is_array(table) or hasattr(table, "iloc"):
         return rows_at(table, positions)
     return as_frame(table)[0][positions.tolist()].to_native()
 
@@ -213,7 +213,7 @@ def _missing_values(table: Any) -> dict[str, int]:
         return {name: int(table.missing(name).sum()) for name in table.columns}
     if isinstance(table, Mapping):
         return {str(name): count_missing_values(column) for name, column in table.items()}
-    if is_matrix(table):
+    if is_array(table):
         return {f"x{i}": count_missing_values(x) for i, x in enumerate(np.asarray(table).T)}
     frame, labels = as_frame(table)
     columns = (from_frame(frame, place) for place in range(len(labels)))

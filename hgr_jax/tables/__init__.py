@@ -8,13 +8,14 @@ From top to bottom:
 * `sources`: files, datasets, queries and batches that are read part by part;
 * `files`: files that are read whole;
 * `workbooks`: the rows of a sheet;
-* `json_files`: records, columns and lists of JSON;
+* `other_files`: JSON, Parquet, Feather and databases;
 * `databases`: tables of SQLite and DuckDB;
 * `isolated`: a process for libraries that may not return;
 * `statistics_files`: files of SPSS, Stata and SAS;
 * `packed`: the bytes of a file, unpacked, and its format;
-* `arrow_columns`: Arrow columns: their kinds, and what their texts mean;
 * `text_files`: the cells of text files, by DuckDB;
+* `text_columns`: columns of texts: plain values by DuckDB, others by their distinct texts;
+* `arrow_columns`: Arrow columns: their kinds, and tables of any library;
 * `dialects`: how a text file separates values;
 * `layouts`: the names and the rows among the lines of a file or sheet;
 * `frames`: data frames that are made of columns and of matrices;

@@ -15,12 +15,12 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from hgr_jax._arrays import is_matrix
+from hgr_jax._arrays import is_of_jax
 from hgr_jax._checks import without_mask
 from hgr_jax._optional import require
 from hgr_jax.tables.arrow_columns import as_plain
 from hgr_jax.tables.levels import Category, Unusable, encode_texts, object_array, positions_among
-from hgr_jax.tables.meanings import Hints, decide_meanings, is_missing, tallies_of, texts_of
+from hgr_jax.tables.meanings import Coded, Hints, Meaning, decide_meanings, texts_of
 
 
 class ParsedColumn(NamedTuple):
@@ -39,7 +39,7 @@ def without_mask_of_matrix(table: Any) -> Any:
         objects = table.data.astype(object)
         objects[np.ma.getmaskarray(table)] = None
         return objects
-    if table.dtype.kind == "V" and np.can_cast(table.dtype, np.float32):  # bfloat16
+    if table.dtype.kind == "V" and "float" in table.dtype.name:  # of JAX: bfloat16, float8
         return table.astype(np.float32)
     return np.asarray(table) if isinstance(table, np.ndarray) else table
 
@@ -92,7 +92,7 @@ def read_variable(name: str, value: Any) -> Any:
     Raises:
       TypeError: for objects that are neither numbers nor text.
     """
-    if is_matrix(value) and not isinstance(value, np.ndarray):  # of JAX: numbers
+    if is_of_jax(value):
         return value
     value = without_mask(value)
     try:
@@ -151,18 +151,23 @@ def _parse_texts(present: list[Any], missing: NDArray[np.bool_], hints: Hints) -
     """Parse the present values of a column: texts, and perhaps numbers."""
     codes, distinct = np.full(len(missing), -1), dict[Any, int]()
     codes[~missing] = positions_among(present, distinct)
-    levels = [str(value).strip() for value in distinct]
+    column = Coded(codes, [str(value).strip() for value in distinct])
     if not all(isinstance(value, str) for value in distinct):
         hints = dataclasses.replace(hints, typed=False)
-    texts = texts_of(tallies_of(codes, levels), len(codes), hints.missing)
-    meaning = decide_meanings({"": texts}, {"": hints})[""]
+    parsed = parsed_as(
+        decide_meanings({"": texts_of(column, hints.missing)}, {"": hints})[""], column, hints
+    )
+    texts = parsed.values
+    if isinstance(texts, np.ndarray) and texts.dtype == object:
+        return parsed._replace(values=encode_texts(texts[texts != ""], texts == ""), kind="")
+    return parsed
+
+
+def parsed_as(meaning: Meaning, column: Coded, hints: Hints) -> ParsedColumn:
+    """Parse a column of texts by their meaning: texts are ``""`` where missing."""
     if meaning.skip:
         return ParsedColumn(Unusable(meaning.skip))
-    levels = ["" if is_missing(text, hints.missing) else text for text in levels]
-    values = meaning.parse_coded(codes, levels)
-    if not meaning.is_text:
-        return ParsedColumn(values, meaning.note, meaning.kind.word)
-    return ParsedColumn(encode_texts(values[values != ""], values == ""), meaning.note)
+    return ParsedColumn(meaning.parse(column, hints.missing), meaning.note, meaning.kind.word)
 
 
 def is_null(value: Any) -> bool:
@@ -244,7 +249,7 @@ def _from_series(narwhals: Any, series: Any) -> Any:
         wide = dtype in (narwhals.Int128, narwhals.UInt128)
         integers = dtype.is_integer() and not wide and not has_nulls
         return series.to_numpy() if integers else _floats(narwhals, series)
-    if dtype == narwhals.Date or dtype == narwhals.Datetime:
+    if dtype in (narwhals.Date, narwhals.Datetime):
         moments = series.cast(narwhals.Datetime("us")) if dtype == narwhals.Date else series
         return _as_moments(_floats(narwhals, moments.dt.timestamp("us")), "M8[us]")
     if dtype == narwhals.Duration:

@@ -181,8 +181,7 @@ class Texts(NamedTuple):
 
     Attributes:
       rows: number of rows.
-      present: the different texts that are not missing; one may stand for others that are of the
-        same kinds.
+      present: the different texts that are not missing.
       missing: those that mean a missing value.
     """
 
@@ -191,27 +190,39 @@ class Texts(NamedTuple):
     missing: Sequence[Tally] = ()
 
 
-def tallies_of(
-    codes: NDArray[np.intp], levels: Sequence[str], rows: NDArray[np.intp] | None = None
-) -> list[Tally]:
-    """Count trimmed texts, given by their codes (-1 for none) in ``levels``, at some rows."""
+class Coded(NamedTuple):
+    """A column of texts.
+
+    Attributes:
+      codes: ``(n,)``, positions in ``levels``, -1 where there is no text.
+      levels: the texts, trimmed; several may be equal.
+      values: ``(n,)``, numbers or dates that were read already, NaN or NaT where the texts are.
+      examples: texts that stand for these values.
+      point: the decimal point of these values.
+    """
+
+    codes: NDArray[np.integer]
+    levels: Sequence[str]
+    values: NDArray[Any] | None = None
+    examples: Sequence[Tally] = ()
+    point: str = ""
+
+
+def texts_of(column: Coded, missing: Collection[str]) -> Texts:
+    """Count the texts of a column."""
+    codes, levels = column.codes, column.levels
     present = np.flatnonzero(codes >= 0)
     first = np.zeros(len(levels), np.intp)
-    first[codes[present[::-1]]] = (present if rows is None else rows[present])[::-1]
+    first[codes[present[::-1]]] = present[::-1]
     sizes = np.bincount(codes[present], minlength=len(levels)).tolist()
     joined: dict[str, Tally] = {}
-    for tally in map(Tally, first.tolist(), levels, sizes):
+    for tally in [*column.examples, *map(Tally, first.tolist(), levels, sizes)]:
         if tally.rows and tally.text:
             _join(joined, tally.text, tally)
-    return list(joined.values())
-
-
-def texts_of(tallies: Sequence[Tally], rows: int, missing: Collection[str]) -> Texts:
-    """Return the texts of a column of so many rows."""
     kept: dict[bool, list[Tally]] = {True: [], False: []}
-    for tally in sorted(tallies):
+    for tally in sorted(joined.values()):
         kept[is_missing(tally.text, missing)].append(tally)
-    return Texts(rows, kept[False], kept[True])
+    return Texts(len(codes), kept[False], kept[True])
 
 
 @dataclasses.dataclass(frozen=True)
@@ -241,11 +252,24 @@ class Meaning:
         """Whether the texts stay as they are."""
         return self.kind.word == TEXT_KIND.word
 
-    def parse(self, texts: Sequence[str]) -> NDArray[Any]:
-        """Parse texts; those of another kind become missing, ``""`` is missing.
+    def parse(self, column: Coded, missing: Collection[str] = MISSING) -> NDArray[Any]:
+        """Parse a column; texts of another kind become missing.
 
-        Numbers are float64, and booleans if any is missing; dates are ``datetime64``.
+        Numbers are float64, and booleans if any is missing; dates are ``datetime64``; texts are
+        ``""`` where missing.
         """
+        texts = ["" if is_missing(text, missing) else text for text in column.levels]
+        codes = column.codes
+        if column.values is None:
+            return self._parse_texts([*texts, ""] if (codes < 0).any() else texts)[codes]
+        if not texts:
+            return in_seconds(column.values)
+        values = self._parse_texts(texts)
+        whole = column.values.astype(np.promote_types(column.values.dtype, values.dtype))
+        whole[codes >= 0] = values[codes[codes >= 0]]
+        return in_seconds(whole)
+
+    def _parse_texts(self, texts: Sequence[str]) -> NDArray[Any]:
         if self.is_text:
             return np.array([*(text or self.fill for text in texts), None], object)[:-1]
         values = [self.kind.read(text) for text in texts]
@@ -257,13 +281,11 @@ class Meaning:
             values = [None if v is None or v.unit not in self.units else v.value for v in values]
         return np.array([np.nan if value is None else value for value in values], np.float64)
 
-    def parse_coded(self, codes: NDArray[np.intp], levels: Sequence[str]) -> NDArray[Any]:
-        """Parse texts that are given by their codes in ``levels``, -1 where missing."""
-        return self.parse([*levels, ""] if (codes < 0).any() else levels)[codes]
-
 
 def in_seconds(moments: NDArray[Any]) -> NDArray[Any]:
-    """Return moments in whole seconds, unless that loses a fraction."""
+    """Return moments in whole seconds, unless that loses a fraction; numbers as they are."""
+    if moments.dtype.kind != "M":
+        return moments
     whole = moments.astype("M8[s]")
     return whole if (np.isnat(moments) | (whole == moments)).all() else moments
 
@@ -291,7 +313,6 @@ class _KindCount:
       kind: the kind.
       units: the rows of each unit; kinds without units have ``""``.
       examples: the first text of each unit that is not plain.
-      limits: the rows of texts such as ``<0.5``, None if there are none.
       points: the points and commas that are seen, before decimals and between thousands.
       odd: texts of another kind.
       accepted: the units that are read.
@@ -302,7 +323,6 @@ class _KindCount:
         self.kind = kind
         self.units: dict[str, Tally] = {}
         self.examples: dict[str, Tally] = {}
-        self.limits: dict[str, Tally] = {}
         self.points: set[str] = set()
         self.odd: dict[str, Tally] = {}
         for tally in texts:
@@ -323,8 +343,6 @@ class _KindCount:
         if not self.kind.is_plain(text):
             self.examples[unit] = min(tally, self.examples.get(unit, tally))
         if isinstance(value, Number):
-            if value.is_limit:
-                _join(self.limits, "", tally)
             self.points |= {value.mark} & {".", ","}
             self.points |= {self.kind.point} & {*_POINTS.findall(text)}
 
@@ -351,19 +369,6 @@ class _KindCount:
         others = {t.text: t for unit, t in self.units.items() if unit not in self.accepted}
         return dict(sorted((self.odd | others).items(), key=lambda item: item[1])[:MAX_ODD])
 
-    def example_notes(self) -> list[str]:
-        """Say how texts that are not plain are read, by the first of them."""
-        example = self.example()
-        notes = [self.kind.example_note(example)] if example else []
-        for limit in self.limits.values():
-            side = "half of a limit below which it lies, or the limit above which it lies"
-            said = f" ({side}, in {counted(limit.rows, 'row')})"
-            if limit.text == example:
-                notes[0] += said
-            else:
-                notes.append(f"{limit.text[:30]!r}{said}")
-        return notes
-
 
 class _Column:
     """The texts of a column, counted by kinds, and what they mean."""
@@ -373,6 +378,7 @@ class _Column:
         self.present = sum(tally.rows for tally in texts.present)
         gap_signs = sum(tally.rows for tally in texts.present if is_gap_sign(tally.text))
         self.valued = self.present - gap_signs
+        self.limited = [tally for tally in texts.present if tally.text[0] in "<>"]
         self.few = len(texts.present) < SEVERAL
         self.digits = [tally for tally in texts.present if tally.text.isdecimal()]
         self.whole = sum(tally.rows for tally in self.digits)
@@ -423,7 +429,7 @@ class _Column:
             kind = count.kind
             if not count.rows or (kind.point and known.point not in (None, kind.point)):
                 continue
-            limits = sum(tally.rows for tally in count.limits.values())
+            limits = sum(tally.rows for tally in self.limited)
             if self.few and limits > MOST * count.rows:  # classes: <=50K and >50K
                 continue
             odd = [text for text in count.odd if not is_gap_sign(text)]
@@ -468,12 +474,17 @@ class _Column:
 
     def _note(self, count: _KindCount, known: Hints) -> str:
         """Say how texts that are not plain are read, and which are missing."""
-        example, kind = count.example(), count.kind
-        told = (
-            kind.point and known.point == kind.point and not (kind.point == "," and "." in example)
-        )
-        expected = told and is_number(example.replace(known.point or ".", "."))
-        notes = [] if expected else count.example_notes()
+        kind, example = count.kind, count.example()
+        grouped = kind.point == "," and "." in example
+        told = kind.point == known.point and not grouped
+        told = told and is_number(example.replace(kind.point or ".", "."))
+        notes = [kind.example_note(example)] if example and not told else []
+        limited = [tally for tally in self.limited if kind.point and kind.read(tally.text)]
+        if limited:
+            below, rows = limited[0].text, counted(sum(tally.rows for tally in limited), "row")
+            side = "half of a limit below which it lies, or the limit above which it lies"
+            notes = [note for note in notes if below != example]
+            notes.append(f"{kind.example_note(below)} ({side}, in {rows})")
         if count.rows < self.present:
             odd = count.all_odd()
             first = min(odd.values())
@@ -555,12 +566,7 @@ def _kinds_of_sample(sample: Sequence[str], wanted: str | None) -> Sequence[Kind
 
 
 def decide_meanings(columns: Mapping[str, Texts], hints: Mapping[str, Hints]) -> dict[str, Meaning]:
-    """Decide the meanings of the columns of a table, which share a decimal point and date order.
-
-    Args:
-      columns: the texts of the columns by name.
-      hints: what is known of each of them.
-    """
+    """Decide what columns mean, by name: those of a table share a decimal point and date order."""
     counts = {name: _Column(texts, hints[name]) for name, texts in columns.items()}
 
     def decided(name: str, **known: Any) -> Meaning:

@@ -3,16 +3,17 @@
 from __future__ import annotations
 
 import bz2
-import contextlib
 import dataclasses
+import functools
 import gzip
-import io
 import lzma
 import re
+import shutil
 import sys
 import tempfile
+import weakref
 import zipfile
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from pathlib import Path, PurePath
 from typing import Any
 
@@ -44,24 +45,16 @@ _FORMAT_BY_START = {
 """Formats by the pattern of the first bytes."""
 
 _OTHER_KINDS = re.compile(
-    rb"\xd0\xcf\x11\xe0|\x89HDF|CDF[\x01\x02\x05]|%PDF|\x89PNG|\xff\xd8\xff|GIF8|\x80[\x03-\x05]"
-    rb"|\x93NUMPY|RD[AX][23]\n|X\n\0\0\0[\x02\x03]|Obj\x01|(?i:<!DOCTYPE|<html|<\?xml)|7z\xbc\xaf"
-    rb"|Rar!|.{257}ustar",
-    re.DOTALL,
+    rb"\xd0\xcf\x11\xe0|%PDF|Rar!|RD[AX][23]\n|X\n\0|<(?:!DOCTYPE|html|\?xml)|.{257}ustar",
+    re.S | re.I,
 )
-"""First bytes of old workbooks, of HDF5, netCDF, R, Avro, pictures, pages and archives."""
+"""First bytes of old workbooks, of R, pages and archives, which people take for tables."""
 
-_ZIP = b"PK\x03\x04"
-
-_WORKBOOK_MEMBERS = {"[Content_Types].xml", "content.xml"}
-"""What the zip archives hold that are .xlsx and .ods."""
-
-_TABLE_ENDINGS = {
-    *FORMATS,
-    *(".csv", ".tsv", ".xlsx", ".xlsm", ".ods"),
-    *(".db", ".sqlite", ".sqlite3", ".duckdb", ".sav", ".zsav", ".dta", ".sas7bdat", ".xpt"),
-    *(".gz", ".bz2", ".xz", ".zst", ".zip"),
-}
+_TABLE_NAME = re.compile(
+    r"\.(?:[ct]sv|xls[xm]|ods|pq|parquet|feather|arrow|ipc|(?:geo)?json|jsonl|ndjson|db|sqlite3?|duckdb"
+    r"|z?sav|por|dta|sas7bdat|xpt|gz|bz2|xz|zst|zip)$",
+    re.I,
+)
 
 MAX_UNPACKED_SIZE, MAX_UNPACKED_RATIO = 2**30, 200
 """Largest number of bytes to which a file is unpacked, if that is more than so many times its size.
@@ -69,48 +62,62 @@ MAX_UNPACKED_SIZE, MAX_UNPACKED_RATIO = 2**30, 200
 Packed tables are rarely a fiftieth of their size; files that are made to fill the memory are a
 thousandth."""
 
-MAX_LAYERS = 4
-"""Number of times that a file is unpacked: a zip archive can hold itself."""
+CHUNK, START = 2**23, 1000
+"""Numbers of bytes that are copied at a time, and that tell the format."""
+
+
+class Folder:
+    """A folder for copies of a file, made if it is used; it goes when nothing refers to it."""
+
+    @functools.cached_property
+    def path(self) -> Path:
+        """The path of the folder."""
+        path = Path(tempfile.mkdtemp(prefix="hgr-jax-"))
+        weakref.finalize(self, shutil.rmtree, path, ignore_errors=True)
+        return path
 
 
 @dataclasses.dataclass(frozen=True)
 class Contents:
-    """The contents of a file.
+    """The contents of a file, unpacked.
 
     Attributes:
-      body: all bytes, unpacked; of text and databases that are read in their place the first ones.
+      path: where they are.
       name: the name, whose ending may tell the format.
       shown: the name in messages.
       note: a note on what was unpacked.
-      path: place of a file that is not packed.
+      folder: where copies may be written.
     """
 
-    body: bytes
+    path: Path
     name: str
     shown: str
     note: str = ""
-    path: Path | None = None
+    folder: Folder = dataclasses.field(default_factory=Folder)
 
-    @contextlib.contextmanager
-    def on_disk(self) -> Iterator[Path]:
-        """Yield a path of the contents, for libraries that read only files."""
-        if self.path is not None:
-            yield self.path
-            return
-        with tempfile.TemporaryDirectory(ignore_cleanup_errors=True) as folder:
-            path = Path(folder) / "table"
-            path.write_bytes(self.body)
-            yield path
+    @property
+    def start(self) -> bytes:
+        """The first bytes."""
+        with self.path.open("rb") as file:
+            return file.read(START)
 
 
 def read_contents(path: Path) -> Contents:
-    """Read a file, and unpack ``.gz``, ``.bz2``, ``.xz``, ``.zst``, and a ``.zip`` of one table.
+    """Unpack a file: ``.gz``, ``.bz2``, ``.xz``, ``.zst``, and a ``.zip`` of one table.
 
     ``-`` is standard input.
     """
     shown = "standard input" if str(path) == "-" else printable(str(path))
+    contents = Contents(path, path.name, shown)
     try:
-        contents = _packed_contents(path, shown)
+        if shown == "standard input":
+            if sys.stdin is None or sys.stdin.closed:
+                raise TableError("standard input is closed: pipe a table into it, or name a file")
+            contents = _copied(sys.stdin.buffer, dataclasses.replace(contents, name=""))
+        elif not path.is_file():  # a pipe can be read only once
+            with path.open("rb") as file:
+                contents = _copied(file, contents)
+        contents.start  # noqa: B018 - raises for a file that cannot be read
     except FileNotFoundError:
         raise TableError(f"no such file: {shown}") from None
     except TableError:
@@ -118,91 +125,77 @@ def read_contents(path: Path) -> Contents:
     except (OSError, ValueError) as error:  # also a zero byte in the name
         reason = getattr(error, "strerror", None) or error
         raise TableError(f"cannot read {shown}: {reason}") from None
-    limit = max(MAX_UNPACKED_SIZE, MAX_UNPACKED_RATIO * len(contents.body))
     try:
-        for _ in range(MAX_LAYERS + 1):
-            unpacked = _unpacked(contents, limit)
-            if unpacked is None:
-                return contents
-            contents = unpacked
+        for _ in range(4):  # an archive can hold itself
+            contents = _unpacked(contents) or contents
     except Exception as error:  # damaged archives raise many kinds
-        reason = reason_of(error)
-    else:
-        reason = f"it is packed more than {MAX_LAYERS} times"
-    raise TableError(f"{shown} cannot be unpacked: {reason}; copy it anew, or unpack the table")
+        raise TableError(
+            f"{shown} cannot be unpacked: {reason_of(error)}; copy it anew, or unpack the table"
+        ) from None
+    return contents
 
 
-def _packed_contents(path: Path, shown: str) -> Contents:
-    """Return the contents of a file as they are."""
-    if str(path) == "-":
-        if sys.stdin is None or sys.stdin.closed:
-            raise TableError("standard input is closed: pipe a table into it, or name a file")
-        return Contents(sys.stdin.buffer.read(), "", shown)
-    with path.open("rb") as file:
-        start = file.peek(1000)[:1000]  # a pipe can be read only once
-        place = path if path.is_file() else None
-        found = Contents(start, path.name, shown, path=place)
-        is_packed = start.startswith((_ZIP, *_OPENERS))
-        if place and not is_packed and format_of(found) in (*DATABASES, "CSV"):
-            return found
-        return dataclasses.replace(found, body=file.read())
+def _copied(file: Any, contents: Contents) -> Contents:
+    """Copy a file into the folder of some contents."""
+    packed_size = contents.path.stat().st_size if contents.path.is_file() else 2**50
+    limit = max(MAX_UNPACKED_SIZE, MAX_UNPACKED_RATIO * packed_size)
+    target = contents.folder.path / f"copy {len(list(contents.folder.path.iterdir()))}"
+    with target.open("wb") as copy:
+        while chunk := file.read(CHUNK):
+            copy.write(chunk)
+            if copy.tell() > limit:
+                raise ValueError(f"it is over {MAX_UNPACKED_RATIO} times its size, to fill disks")
+    return dataclasses.replace(contents, path=target)
 
 
-_OPENERS: dict[bytes, Callable[[io.BytesIO], Any]] = {
+_ZIP = b"PK\x03\x04"
+
+_OPENERS: dict[bytes, Callable[[str], Any]] = {
     b"\x1f\x8b": gzip.open,
     b"BZh": bz2.BZ2File,
     b"\xfd7zXZ\0": lzma.LZMAFile,
-    b"\x28\xb5\x2f\xfd": lambda file: arrow().CompressedInputStream(file, "zstd"),
+    b"\x28\xb5\x2f\xfd": lambda path: arrow().input_stream(path, compression="zstd"),
 }
 """What opens a packed file, by its first bytes."""
 
 
-def _unpacked(contents: Contents, limit: int) -> Contents | None:
+def _unpacked(contents: Contents) -> Contents | None:
     """Take off one layer of packing; None if there is none."""
-    packed, note = io.BytesIO(contents.body), ""
-    opener = next((o for start, o in _OPENERS.items() if contents.body.startswith(start)), None)
+    start, path = contents.start, str(contents.path)
+    opener = next((o for mark, o in _OPENERS.items() if start.startswith(mark)), None)
     if opener is not None:
-        name = PurePath(contents.name).stem
-        with opener(packed) as file:
-            body = file.read(limit + 1)
-    elif contents.body.startswith(_ZIP):
-        with zipfile.ZipFile(packed) as archive:
-            if not _WORKBOOK_MEMBERS.isdisjoint(archive.namelist()):
-                return None
-            name, note = _only_table(archive.namelist())
-            with archive.open(name) as file:
-                body = file.read(limit + 1)
-    else:
-        return None
-    if len(body) > limit:
-        raise ValueError(
-            f"it has more than {limit / 2**30:.0f} GiB, over {MAX_UNPACKED_RATIO} times its size,"
-            " as files have that are made to fill the memory"
-        )
-    return Contents(body, name, contents.shown, note or contents.note)
+        with opener(path) as file:
+            return _copied(file, dataclasses.replace(contents, name=PurePath(contents.name).stem))
+    if start.startswith(_ZIP):
+        with zipfile.ZipFile(path) as archive:
+            names = archive.namelist()
+            if {"[Content_Types].xml", "content.xml"}.isdisjoint(names):  # .xlsx, .ods
+                name, note = _only_table(names)
+                with archive.open(name) as file:
+                    return _copied(file, dataclasses.replace(contents, name=name, note=note))
+    return None
 
 
 def _only_table(names: list[str]) -> tuple[str, str]:
-    """Return the only file of an archive, or else the only one whose name is that of a table."""
+    """Return the only file of an archive, or else the only one that is called as tables are."""
     names = [name for name in names if not name.endswith("/") and not name.startswith("__MACOSX/")]
-    tables = [name for name in names if PurePath(name).suffix.lower() in _TABLE_ENDINGS]
-    if len(names) == 1:
-        return names[0], ""
-    if len(tables) == 1:
-        return tables[0], f"of the {len(names)} files in it, {printable(tables[0])!r} is read"
-    raise ValueError(f"it holds {len(names)} files, {listed(names, 4)}, instead of one table")
+    tables = [name for name in names if _TABLE_NAME.search(name)] if len(names) > 1 else names
+    if len(tables) != 1:
+        raise ValueError(f"it holds {len(names)} files, {listed(names, 4)}, instead of one table")
+    others = f"of the {len(names)} files in it, {printable(tables[0])!r} is read"
+    return tables[0], others if len(names) > 1 else ""
 
 
 def format_of(contents: Contents) -> str:
     """Return the format, such as ``"CSV"``; a `TableError` for formats that are not read."""
-    if contents.body.startswith(_ZIP):  # another archive is unpacked
+    if contents.start.startswith(_ZIP):  # another archive is unpacked
         return "workbook"
-    if _OTHER_KINDS.match(contents.body):
+    start = contents.start
+    if _OTHER_KINDS.match(start):
         raise TableError(
             f"{contents.shown} is a file of another kind; expected {READABLE}: save, export or"
             " unpack the table as one of these"
         )
-    start = contents.body[:1000]
     found = next(
         (kind for pattern, kind in _FORMAT_BY_START.items() if re.match(pattern, start, re.S)),
         "CSV",

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+import re
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -25,90 +26,41 @@ STATISTICS_FORMATS = {
 
 LABELS_SHOWN = 8
 
-_1582, _1960 = np.datetime64("1582-10-14T00", "us"), np.datetime64("1960-01-01T00", "us")
+_HOURS = re.compile(r"M?TIME|DTIME|HHMM|TOD|E8601TM|%tcHH")
+_SECONDS = re.compile(r"DATETIME|YMDHMS|E8601DT|DATEAMPM|%tc|%tC")
+_DAYS = re.compile(
+    r"[AESJ]?DATE|DDMMYY|MMDDYY|YYMMDD|[BE]8601DA|WORDDATE|WEEKDATE|JULIAN|MONYY|YYMM|YYQ|YYMON|MMYY"
+    r"|EURDFDD|MOYR|QYR|WKYR|%t?d"
+)
+"""What numbers with a format are, by its beginning."""
 
-
-def _since(start: Any, seconds: float) -> Callable[[NDArray[Any]], NDArray[Any]]:
-    return lambda x: start + np.round(x * seconds * 1e6).astype("m8[us]")
-
-
-def _months(months: int) -> Callable[[NDArray[Any]], NDArray[Any]]:
-    first = np.datetime64("1960-01", "M")
-    return lambda x: (first + (x * months).astype(int)).astype("M8[us]")
-
-
-def _stata_weeks(x: NDArray[Any]) -> NDArray[Any]:
-    """Return the first days of weeks, of which the last of a year has eight or nine."""
-    years = np.datetime64("1960", "Y") + np.floor(x / 52).astype(int)
-    return (years.astype("M8[D]") + 7 * (x % 52).astype(int)).astype("M8[us]")
-
-
-def _stata_years(x: NDArray[Any]) -> NDArray[Any]:
-    return (np.datetime64("1970", "Y") + (x - 1970).astype(int)).astype("M8[us]")
-
-
-_STATA = {
-    "%tcHH": ("hours", lambda x: x / 3.6e6),
-    "%tc": ("", _since(_1960, 1e-3)),
-    "%tC": ("", _since(_1960, 1e-3)),
-    "%td": ("", _since(_1960, 86_400)),
-    "%d": ("", _since(_1960, 86_400)),
-    "%tw": ("the first day of the week", _stata_weeks),
-    "%tm": ("the first day of the month", _months(1)),
-    "%tq": ("the first day of the quarter", _months(3)),
-    "%th": ("the first day of the half year", _months(6)),
-    "%ty": ("the first day of the year", _stata_years),
-}
-_SPSS = {
-    **dict.fromkeys(("DTIME", "TIME", "MTIME"), ("hours", lambda x: x / 3600)),
-    "MOYR": ("the first day of the month", _since(_1582, 1)),
-    "QYR": ("the first day of the quarter", _since(_1582, 1)),
-    "WKYR": ("the first day of the week", _since(_1582, 1)),
-    **dict.fromkeys(
-        ("DATETIME", "YMDHMS", "DATE", "ADATE", "EDATE", "SDATE", "JDATE"), ("", _since(_1582, 1))
-    ),
-}
-_SAS = {
-    **dict.fromkeys(("DATETIME", "E8601DT", "DATEAMPM"), ("", _since(_1960, 1))),
-    **dict.fromkeys(("TIME", "HHMM", "E8601TM", "TOD"), ("hours", lambda x: x / 3600)),
-    **dict.fromkeys(
-        (
-            *("DATE", "DDMMYY", "MMDDYY", "YYMMDD", "E8601DA", "WORDDATE", "WEEKDATE", "JULIAN"),
-            *("MONYY", "YYMM", "YYQ", "YYMON", "MMYY", "B8601DA", "EURDFDD"),
-        ),
-        ("", _since(_1960, 86_400)),
-    ),
-}
-"""What numbers with a format are, by its beginning, and how they become that."""
-
-_FORMATS = {"Stata": _STATA, "SAS": _SAS, "SAS transport": _SAS}
+_PERIODS = {"%tw": 52, "%tm": 12, "%tq": 4, "%th": 2, "%ty": 1}
+"""Numbers of periods of Stata in a year."""
 
 
 def read_statistics_file(
     contents: Contents, kind: str
-) -> tuple[list[str], list[Any], list[tuple[str, str]]]:
+) -> tuple[list[str], list[Any], dict[str, str]]:
     """Read a file of one of the `STATISTICS_FORMATS`: names, columns, notes.
 
     Durations are hours.  A scale of labelled values stays numbers, in their order; a column of
     labels without an order becomes these.  User-missing values are missing.
     """
     read = getattr(require("pyreadstat"), STATISTICS_FORMATS[kind])
-    options = {"user_missing": True} if kind == "SPSS" else {}
-    with contents.on_disk() as path:
-        try:
-            columns, description = read(
-                str(path), output_format="dict", disable_datetime_conversion=True, **options
-            )
-        except Exception as error:  # a damaged file may raise anything
-            raise unreadable(contents.shown, kind, error) from None
-    found, notes = [], []
+    options: dict[str, Any] = {"user_missing": True} if kind == "SPSS" else {}
+    options |= {"output_format": "dict", "disable_datetime_conversion": True}
+    try:
+        columns, description = read(str(contents.path), **options)
+    except Exception as error:  # a damaged file may raise anything
+        raise unreadable(contents.shown, kind, error) from None
+    found, notes = [], {}
     for name, values in columns.items():
         values, said = object_array(values), []
         if ranges := description.missing_ranges.get(name):
             values, note = _without_user_missing(values, ranges)
             said.append(note)
         form = str(description.original_variable_types.get(name) or "")
-        values, note = _of_format(values, form, _FORMATS.get(kind, _SPSS))
+        values, note = _of_format(values, form, kind)
         said.append(note)
         if labels := description.variable_value_labels.get(name):
             measure = description.variable_measure.get(name, "unknown")
@@ -116,7 +68,7 @@ def read_statistics_file(
             values, note = _labelled(values, labels, is_scale=is_scale)
             said.append(note)
         found.append(values)
-        notes.append((name, "; ".join(filter(None, said))))
+        notes[name] = "; ".join(filter(None, said))
     return list(columns), found, notes
 
 
@@ -135,21 +87,31 @@ def _without_user_missing(
     return values, f"{counted(count, 'user-missing value')} left out" if count else ""
 
 
-def _of_format(
-    values: NDArray[Any], form: str, formats: Mapping[str, tuple[str, Any]]
-) -> tuple[NDArray[Any], str]:
+def _of_format(values: NDArray[Any], form: str, kind: str) -> tuple[NDArray[Any], str]:
     """Return numbers as the dates or hours that their format says, with a note."""
-    known = max((begin for begin in formats if form.startswith(begin)), key=len, default=None)
     numbers = np.array([np.nan if v is None or v == "" else v for v in values], object)
-    if known is None or any(isinstance(value, str) for value in numbers):
+    if any(isinstance(value, str) for value in numbers):
         return values, ""
-    numbers = numbers.astype(float)
-    what, convert = formats[known]
+    numbers, in_seconds = numbers.astype(float), "SPSS" in kind
     present = np.isfinite(numbers)
-    converted = convert(np.where(present, numbers, 0.0))
-    if converted.dtype.kind == "M":
-        return np.where(present, converted, np.datetime64("NaT")), what
-    return np.where(present, converted, np.nan), what
+    if _HOURS.match(form):
+        return numbers / (3.6e6 if kind == "Stata" else 3600), "hours"
+    if periods := _PERIODS.get(form[:3]):
+        year, part = np.divmod(np.where(present, numbers, 0), periods)
+        year += 0 if periods == 1 else 1960
+        months = 12 * (year - 1970) + (0 if periods == 52 else part * 12 // periods)
+        dates = months.astype("M8[M]").astype("M8[us]")
+        dates += (7 * part).astype("m8[D]") if periods == 52 else np.timedelta64(0)
+        return np.where(present, dates, np.datetime64("NaT")), "the first day of the period"
+    if _SECONDS.match(form):
+        unit = 1e-3 if kind == "Stata" else 1.0
+    elif _DAYS.match(form):
+        unit = 1.0 if in_seconds else 86_400.0
+    else:
+        return values, ""
+    spans = np.round(np.where(present, numbers, 0) * unit * 1e6).astype("m8[us]")
+    start = np.datetime64("1582-10-14" if in_seconds else "1960-01-01", "us")
+    return np.where(present, start + spans, np.datetime64("NaT")), ""
 
 
 def _labelled(

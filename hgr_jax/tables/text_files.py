@@ -14,9 +14,6 @@ import dataclasses
 import io
 import itertools
 import re
-import shutil
-import tempfile
-import weakref
 from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
 from typing import Any
@@ -34,6 +31,7 @@ from hgr_jax.tables.dialects import (
 )
 from hgr_jax.tables.faults import READABLE, TableError, unreadable
 from hgr_jax.tables.layouts import find_footer
+from hgr_jax.tables.packed import CHUNK, Contents, Folder
 from hgr_jax.tables.reading import Reading
 
 HEAD_BYTES = 2**18
@@ -41,9 +39,6 @@ HEAD_BYTES = 2**18
 
 TAIL_BYTES = 2**15
 """Number of last bytes of a file among which notes and totals are looked for."""
-
-CHUNK = 2**23
-"""Number of bytes of a file that are checked at a time."""
 
 _BYTE_ORDER_MARKS = (
     (b"\xef\xbb\xbf", "utf-8-sig"),
@@ -53,12 +48,6 @@ _BYTE_ORDER_MARKS = (
     (b"\xfe\xff", "utf-16"),
 )
 """Byte order marks and their encodings."""
-
-FIRST_ROWS, MIN_TYPED_BYTES = 300, 2**20
-"""Number of rows from which the columns of decimal numbers are told, in files of this size."""
-
-_PLAIN = re.compile(r"(?:[-+]?[0-9]+\.[0-9]*)?")
-_DECIMAL = re.compile(r"[-+]?(?:[0-9]+\.(?:[0-9]{1,2}|[0-9]{4,})|(?:0|[0-9]{4,})\.[0-9]+)")
 
 
 @dataclasses.dataclass(frozen=True)
@@ -85,80 +74,53 @@ class TextFile:
     notes: tuple[str, ...] = ()
     options: str = ""
 
-    def query(self, what: str = "") -> str:
-        """Return SQL for the rows, or for ``what`` of them.
-
-        The columns ``long`` and ``short`` tell whether a row has more values than the table has
-        columns, or fewer.
-        """
+    def query(self, select: str) -> str:
+        """Return SQL for what is selected of the rows, whose columns are ``c0``, ``c1``, ...."""
         width = self.dialect.width
-        names = [f"c{place}" for place in range(width + 1)]
-        columns = ", ".join(f"'{name}': 'VARCHAR'" for name in names)
+        columns = ", ".join(f"'c{place}': 'VARCHAR'" for place in range(width + 1))
         blank = "trim(c0) = ''" + (" AND c1 IS NULL" if width > 1 else "")
-        flags = f"c{width} IS NOT NULL AS long, c{width - 1} IS NULL AS short"
-        return (
-            f"SELECT {what or ', '.join([*names[:-1], flags])} FROM {self._source(columns)},"
-            f" null_padding = true, nullstr = '\x01'{self.options}) WHERE NOT ({blank})"
-        )
-
-    def _source(self, columns: str) -> str:
-        """Return SQL for the file as a table, up to its last options."""
         delimiter, path = (t.replace("'", "''") for t in (self.dialect.delimiter, str(self.path)))
         return (
-            f"read_csv('{path}', auto_detect = false, columns = {{{columns}}}, header = false,"
-            f" quote = '\"', delim = '{delimiter}', escape = '\"', skip = {self.skipped},"
-            " strict_mode = true"
+            f"SELECT {select} FROM read_csv('{path}', auto_detect = false, columns = {{{columns}}},"
+            f" header = false, quote = '\"', delim = '{delimiter}', escape = '\"',"
+            f" skip = {self.skipped}, strict_mode = true, null_padding = true,"
+            f" nullstr = '\x01'{self.options}) WHERE NOT ({blank})"
         )
 
-    def table(self, *, typed: bool = False) -> tuple[list[Any], TextFile]:
-        """Return the columns as Arrow arrays of texts, and the file, with notes on its rows.
+    def _flags(self) -> tuple[str, str]:
+        """Return SQL that tells whether a row has more values than the table, or fewer."""
+        width = self.dialect.width
+        return f"c{width} IS NOT NULL AS long", f"c{width - 1} IS NULL AS short"
 
-        With ``typed``, columns of decimal numbers of a large file are parsed by DuckDB.
+    def table(self, select: str) -> tuple[Any, TextFile]:
+        """Return an Arrow table of what is selected of the rows, and the file, with notes on them.
 
         Raises:
           TableError: for no rows, an open quote, and a row with too many values.
         """
-        is_large = self.path.stat().st_size > MIN_TYPED_BYTES
-        columns = self._typed_columns() if typed and is_large else None
-        if columns is not None:
-            return columns, self
-        table, file = self._run(lambda database, file: database.sql(file.query()).to_arrow_table())
+        query = ", ".join([select, *self._flags()])
+        table, file = self._run(lambda data, file: data.sql(file.query(query)).to_arrow_table())
         total = arrow().compute.sum
         long, short = (total(table[flag]).as_py() or 0 for flag in ("long", "short"))
-        return table.columns[: self.dialect.width], file._checked(table.num_rows, long, short)
+        return table, file._checked(table.num_rows, long, short)
 
-    def _typed_columns(self) -> list[Any] | None:
-        """Read columns that begin with decimal numbers as such; None where one is not.
+    def first_rows(self, rows: int) -> list[list[str]]:
+        """Return the trimmed cells of the first rows, ``""`` at the ends of short ones."""
+        width = self.dialect.width
+        found = [cells for cells, _ in itertools.islice(self._filled_rows(), rows)]
+        return [[c.strip() for c in cells[:width]] + [""] * (width - len(cells)) for cells in found]
 
-        Every row must have a value for each column, perhaps an empty one.
-        """
-        duckdb, rows = require("duckdb"), itertools.islice(self._filled_rows(), FIRST_ROWS)
-        cells = zip(*(row for row, _ in rows if len(row) == self.dialect.width), strict=True)
-        are_numbers = [
-            any(map(_DECIMAL.fullmatch, column)) and all(map(_PLAIN.fullmatch, column))
-            for column in cells
-        ]
-        if not any(are_numbers) or b"_" in self.path.read_bytes():
-            return None
-        kinds = ["DOUBLE" if is_number else "VARCHAR" for is_number in are_numbers]
-        columns = ", ".join(f"'c{place}': '{kind}'" for place, kind in enumerate(kinds))
-        try:
-            with contextlib.closing(duckdb.connect()) as database:
-                table = database.sql(
-                    f"SELECT * FROM {self._source(columns)}, null_padding = false)"
-                ).to_arrow_table()
-        except duckdb.Error:
-            return None
-        read = (c for c in table.columns if arrow().types.is_floating(c.type))
-        missing = any(arrow().compute.any(arrow().compute.is_nan(c)).as_py() for c in read)
-        return None if missing else table.columns
+    def holds(self, character: bytes) -> bool:
+        """Return whether a character is somewhere in the file."""
+        with self.path.open("rb") as file:
+            return any(character in chunk for chunk in iter(lambda: file.read(CHUNK), b""))
 
     def counted(self) -> tuple[int, TextFile]:
         """Return the number of rows, and the file as it can be read in batches, with notes."""
-        flags = (f"c{self.dialect.width} IS NOT NULL", f"c{self.dialect.width - 1} IS NULL")
-        what = ", ".join(["count(*)", *(f"count(*) FILTER ({flag})" for flag in flags)])
-        counts, file = self._run(lambda database, file: database.sql(file.query(what)).fetchall())
-        return counts[0][0], file._checked(*counts[0])
+        flags = (flag.partition(" AS ")[0] for flag in self._flags())
+        select = ", ".join(["count(*)", *(f"count(*) FILTER ({flag})" for flag in flags)])
+        counts, file = self._run(lambda data, file: data.sql(file.query(select)).fetchall()[0])
+        return counts[0], file._checked(*counts)
 
     def _checked(self, rows: int, long: int, short: int) -> TextFile:
         """Check rows that are longer or shorter than the table; note the latter."""
@@ -182,23 +144,17 @@ class TextFile:
     def _run(self, read: Callable[[Any, TextFile], Any]) -> tuple[Any, TextFile]:
         """Return what a function of a connection and a file returns, and the file that it took.
 
-        Lines in quotes or very long ones need options; quotes that are not as they should be are
-        written anew.
+        Rows with quotes or lines that DuckDB does not read as Python does are written anew.
         """
-        duckdb = require("duckdb")
-        size = min(self.path.stat().st_size + 2, 2**30)
-        slow = f", parallel = false, max_line_size = {max(size, 2**21)}"
-        fault = None
-        for attempt in range(3):
-            file = self if attempt == 0 else dataclasses.replace(self, options=slow)
-            if attempt == 2:
-                file = dataclasses.replace(file._mended(), options=slow)
+        duckdb, file = require("duckdb"), self
+        while True:
             try:
                 with contextlib.closing(duckdb.connect()) as database:
                     return read(database, file), file
             except duckdb.Error as error:
-                fault = error
-        raise unreadable(self.shown, "CSV", fault or ValueError()) from None
+                if file is not self:
+                    raise unreadable(self.shown, "CSV", error) from None
+                file = self._mended()
 
     def _rows(self) -> Iterator[tuple[list[str], int]]:
         """Yield the cells of each row, and the line of the original file on which it ends."""
@@ -238,43 +194,18 @@ class TextFile:
             for cells, _ in self._rows():
                 filled = len(cells) > 1 or any(cell.strip() for cell in cells)
                 writer.writerow(cells[: self.dialect.width] if filled else [])
+        size = min(path.stat().st_size + 2, 2**30)
+        options = f", parallel = false, max_line_size = {max(size, 2**21)}"
         before = self.lines_before + self.skipped
-        return dataclasses.replace(self, path=path, skipped=0, lines_before=before)
+        return dataclasses.replace(self, path=path, skipped=0, lines_before=before, options=options)
 
 
-class Folder:
-    """A folder for copies of a file, which goes when nothing refers to it any more."""
-
-    def __init__(self) -> None:
-        """Make the folder."""
-        self.path = Path(tempfile.mkdtemp(prefix="hgr-jax-"))
-        weakref.finalize(self, shutil.rmtree, self.path, ignore_errors=True)
-
-
-def open_text(path: Path, shown: str, reading: Reading) -> TextFile:
-    """Return a text file, perhaps packed as .gz, as DuckDB can read it.
-
-    Raises:
-      TableError: for bytes that are no text, an open quote at the beginning, and no table.
-    """
-    folder = Folder()
-    with path.open("rb") as file:
-        is_packed = file.read(2) == b"\x1f\x8b"
-    if is_packed:
-        with (
-            arrow().input_stream(str(path), compression="gzip") as packed,
-            (folder.path / "unpacked").open("wb") as copy,
-        ):
-            while chunk := packed.read(CHUNK):
-                copy.write(chunk)
-        path = folder.path / "unpacked"
-    return _prepared(path, shown, reading, folder)
-
-
-def _prepared(path: Path, shown: str, reading: Reading, folder: Folder) -> TextFile:
-    size = path.stat().st_size
+def open_text(contents: Contents, reading: Reading) -> TextFile:
+    """Return a text file as DuckDB can read it; raise for bytes or quotes that are none."""
+    path, shown, folder = contents.path, contents.shown, contents.folder
     with path.open("rb") as file:
         start = file.read(HEAD_BYTES)
+        size = file.seek(0, io.SEEK_END)
         file.seek(max(size - TAIL_BYTES, 0) // 4 * 4)
         tail = file.read()
     encoding, note = _encoding_of(path, shown, reading.encoding)
@@ -289,21 +220,21 @@ def _prepared(path: Path, shown: str, reading: Reading, folder: Folder) -> TextF
     if reading.footer is None:
         text = head if is_whole else tail.decode(encoding, errors="ignore")
         last, remark = _footer(text, dialect, is_head=is_whole)
-    before = "".join(itertools.islice(io.StringIO(head, newline=""), dialect.lines_before))
     notes = tuple(filter(None, (*dialect.notes, remark, note)))
-    open_quotes = any(line.count('"') % 2 for line in before.splitlines())
-    # DuckDB counts lines with one end of line.
-    uneven = "\r" in before.replace("\r\n", "") or 0 < before.count("\r\n") < before.count("\n")
-    is_plain = encoding == "utf-8" and not start.startswith(codecs.BOM_UTF8)
-    is_plain = is_plain and not (uneven or open_quotes or last)
-    if is_plain and dialect.split is None and not dialect.comment:
+    before = head.splitlines(keepends=True)[: dialect.lines_before]
+    # DuckDB counts lines that have one end, and no quote that is open.
+    ends = {line[len(line.rstrip("\r\n")) :] for line in before}
+    countable = ends <= {"\n"} or ends <= {"\r\n"}
+    countable = countable and not any(line.count('"') % 2 for line in before)
+    is_plain = encoding == "utf-8" and countable and not start.startswith(codecs.BOM_UTF8)
+    if is_plain and not last and dialect.split is None and not dialect.comment:
         return TextFile(path, shown, folder, dialect, dialect.lines_before, notes=notes)
     copied = folder.path / "rows.csv"
     with (
-        path.open(encoding=encoding, newline="") as file,
-        copied.open("w", encoding="utf-8", newline="") as copy,
+        path.open(encoding=encoding, newline="") as lines,
+        copied.open("w", encoding="utf-8", newline="") as rows,
     ):
-        copy.writelines(dialect.rewritten(_lines_of_rows(file, dialect, last)))
+        rows.writelines(dialect.rewritten(_lines_of_rows(lines, dialect, last)))
     return TextFile(copied, shown, folder, dialect, 0, dialect.lines_before, notes)
 
 
@@ -344,33 +275,24 @@ def _end_of_rows(text: str) -> int:
     return end + 1
 
 
-def _line_of(body: bytes, position: int) -> int:
-    """Return the line number, from 1, of a byte of a file."""
-    before = body[:position]
+def _line_of(before: bytes) -> int:
+    """Return the line number, from 1, of the byte after those before it."""
     return 1 + before.count(b"\n") + before.replace(b"\r\n", b"").count(b"\r")
 
 
 def _encoding_of(path: Path, shown: str, told: str | None) -> tuple[str, str]:
     """Return the encoding of a text file, all of which is in it, and a note if it is a guess."""
     with path.open("rb") as file:
-        start = file.read(HEAD_BYTES)
-    if start and not start.strip(b"\0"):
-        raise TableError(
-            f"{shown} holds nothing but zero bytes: it was not written or copied to its end; get it"
-            " anew"
-        )
-    known = told or encoding_of_start(start)
-    encoding = known or "utf-8"
-    zeros = "16" not in encoding and "32" not in encoding
-    fault, what = _first_fault(path, encoding, zeros=zeros)
+        start = file.read(4)
+    known = told or next((name for mark, name in _BYTE_ORDER_MARKS if start.startswith(mark)), None)
+    fault = _first_fault(path, known or "utf-8")
     if fault is None:
-        return encoding, ""
+        return known or "utf-8", ""
     with path.open("rb") as file:
-        line = _line_of(file.read(fault), fault)
-    if what == "zero":
-        raise TableError(
-            f"{shown} is not a text file (line {line} holds a zero byte); expected {READABLE}"
-        )
+        before, byte = file.read(fault), file.read(1)
+    if byte == b"\0" and not (known or "").lower().startswith(("utf-16", "utf-32")):
+        where = f"line {_line_of(before)} holds a zero byte"
+        raise TableError(f"{shown} is not a text file ({where}); expected {READABLE}")
     if known is not None:
         begins = "--encoding says" if told else "it begins as"
         raise TableError(
@@ -378,41 +300,34 @@ def _encoding_of(path: Path, shown: str, told: str | None) -> tuple[str, str]:
             " none"
         )
     note = (
-        f"line {line} is not UTF-8: the file is read as Windows-1252 (Latin-1); --encoding names"
-        " another, such as cp1250"
+        f"line {_line_of(before)} is not UTF-8: the file is read as Windows-1252 (Latin-1);"
+        " --encoding names another, such as cp1250"
     )
-    undefined = _first_fault(path, "cp1252", zeros=zeros)[0]  # which leaves five bytes undefined
+    undefined = _first_fault(path, "cp1252")  # which leaves five bytes undefined
     return "cp1252" if undefined is None else "latin-1", note
 
 
-def _first_fault(path: Path, encoding: str, *, zeros: bool) -> tuple[int | None, str]:
-    """Return the first byte of a file that is a zero, or not in an encoding; None if none is."""
-    decoder = codecs.getincrementaldecoder(encoding)()
-    before = 0
+def _first_fault(path: Path, encoding: str) -> int | None:
+    """Return the first byte of a file that is not in an encoding, or is a zero; None if none is."""
+    decoder, before = codecs.getincrementaldecoder(encoding)(), 0
+    wide = encoding.lower().startswith(("utf-16", "utf-32"))
     with path.open("rb") as file:
-        while True:
-            chunk = file.read(CHUNK)
-            if zeros and b"\0" in chunk:
-                return before + chunk.index(b"\0"), "zero"
+        for chunk in itertools.chain(iter(lambda: file.read(CHUNK), b""), [b""]):
+            if not wide and b"\0" in chunk:
+                return before + chunk.index(b"\0")
             try:
-                if not zeros or not chunk.isascii() or decoder.getstate()[0]:
+                if wide or not chunk.isascii() or decoder.getstate()[0]:
                     decoder.decode(chunk, final=not chunk)
             except UnicodeDecodeError as error:
-                return before + error.start, encoding
-            if not chunk:
-                return None, ""
+                return before + error.start
             before += len(chunk)
+    return None
 
 
 def as_text(path: Path, shown: str, told: str | None) -> tuple[str, str]:
     """Return the text of a file, and a note if its encoding is a guess."""
     encoding, note = _encoding_of(path, shown, told)
     return path.read_text(encoding=encoding).removeprefix("\ufeff"), note
-
-
-def encoding_of_start(start: bytes) -> str | None:
-    """Return the encoding that the mark at the beginning of a text file tells, or None."""
-    return next((name for mark, name in _BYTE_ORDER_MARKS if start.startswith(mark)), None)
 
 
 def _check_quotes(body: bytes, shown: str, delimiter: str, first_line: int = 1) -> None:
@@ -425,10 +340,10 @@ def _check_quotes(body: bytes, shown: str, delimiter: str, first_line: int = 1) 
         broken = b"\n" in match["inside"] or b"\r" in match["inside"]
         if match["end"] and not (broken and match["after"].strip()):
             continue
-        line = _line_of(body, match.start()) + first_line - 1
+        line = _line_of(body[: match.start()]) + first_line - 1
         if not match["end"]:
             raise TableError(f"{shown}, line {line}: a quote is opened here and never closed")
-        last = _line_of(body, match.end("inside")) + first_line - 1
+        last = _line_of(body[: match.end("inside")]) + first_line - 1
         raise TableError(
             f"{shown}, line {line}: a quote that is opened here is closed in line {last},"
             f" before {match['after'].decode(errors='replace')!r}; expected a delimiter there"
