@@ -36,9 +36,6 @@ MAX_NAME = 60
 MAX_TICK_NAME = 28
 """Largest length of a name beside a heat map, where names take room from the cells."""
 
-MIN_RELATIVE_SPREAD = 1e-5
-"""Values whose range is a smaller share of their size are drawn relative to an origin."""
-
 MAX_BINS = 20
 """Largest number of bins of conditional means."""
 
@@ -129,33 +126,26 @@ def _draw_fit(
 ) -> list[np.ndarray]:
     """Draw two columns and their transformations; return the transformed columns."""
     data, *curves = panels
-    origins = [_origin(x) for x in columns]
-    data.scatter(
-        *(x - origin for x, origin in zip(columns, origins, strict=True)),
-        **_point_style(len(columns[0])),
-    )
-    _draw_means(data, columns, origins)
-    labels = [_axis_label(name, origin) for name, origin in zip(names, origins, strict=True)]
-    data.set(title=title, xlabel=labels[0], ylabel=labels[1])
+    data.scatter(*columns, **_point_style(len(columns[0])))
+    _draw_means(data, columns)
+    data.set(title=title, xlabel=names[0], ylabel=names[1])
     transformed = []
-    for axes, transform, x, origin, name, label, letter in zip(
-        curves, (fit.f, fit.g), columns, origins, names, labels, "fg", strict=True
+    for axes, transform, x, name, letter in zip(
+        curves, (fit.f, fit.g), columns, names, "fg", strict=True
     ):
         grid = np.linspace(x.min(), x.max(), 200)
         transformed.append(np.asarray(transform(x)))
-        axes.plot(grid - origin, np.asarray(transform(grid)), color="C1", linewidth=2)
-        axes.scatter(x - origin, transformed[-1], s=6, alpha=0.3, linewidths=0, color="C0")
-        axes.set(title=f"copula transformation {letter}", xlabel=label, ylabel=f"{letter}({name})")
+        axes.plot(grid, np.asarray(transform(grid)), color="C1", linewidth=2)
+        axes.scatter(x, transformed[-1], s=6, alpha=0.3, linewidths=0, color="C0")
+        axes.set(title=f"copula transformation {letter}", xlabel=name, ylabel=f"{letter}({name})")
     return transformed
 
 
-def _draw_means(
-    axes: Axes, columns: tuple[np.ndarray, np.ndarray], origins: Sequence[float]
-) -> None:
+def _draw_means(axes: Axes, columns: tuple[np.ndarray, np.ndarray]) -> None:
     """Draw the means of the second column in bins of the first, with 95% bands."""
     points = np.array(conditional_means(*columns)).reshape(-1, 3)
     if len(points) > 1:
-        x, mean, error = points.T - np.array([[*origins, 0.0]]).T
+        x, mean, error = points.T
         axes.fill_between(x, mean - error, mean + error, color="C1", alpha=0.25, linewidth=0)
         axes.plot(x, mean, color="C1", linewidth=1.5)
 
@@ -192,21 +182,6 @@ def conditional_means(a: np.ndarray, b: np.ndarray) -> list[tuple[float, float, 
     points = np.ldexp(np.stack([mean_a, mean_b, errors], axis=1), [power_a, power_b, power_b])
     points = points[counts > 1]
     return [(place, mean, error) for place, mean, error in points.tolist()]
-
-
-def _origin(x: np.ndarray) -> float:
-    """Return the origin of an axis: 0, unless the values of ``x`` share their first digits."""
-    spread = float(np.ptp(x))
-    if not 0 < spread < MIN_RELATIVE_SPREAD * float(np.abs(x).max()):
-        return 0.0
-    unit = 10.0 ** np.ceil(np.log10(spread))
-    return float(np.floor(x.min() / unit) * unit)
-
-
-def _axis_label(name: str, origin: float) -> str:
-    """Return the label of an axis from which an origin is subtracted."""
-    sign = "+" if origin < 0 else "\N{MINUS SIGN}"
-    return f"{name} {sign} {abs(origin):,.16g}" if origin else name
 
 
 def plot_correlations(
@@ -252,7 +227,7 @@ def plot_correlations(
     np.fill_diagonal(both, np.nan)
     ticks = range(len(names)) if len(names) <= MAX_LABELS else ()
     labels = [literal(names[tick], MAX_TICK_NAME) for tick in ticks]
-    axes = _heat_map_axes(len(names), labels) if ax is None else ax
+    axes = _heat_map_axes(len(names)) if ax is None else ax
     figure: Any = axes.get_figure(root=True)
     image = axes.imshow(both, vmin=0, vmax=1, cmap="viridis")
     axes.set_xticks(ticks, labels, rotation=90, fontsize=TICK_POINTS)
@@ -265,17 +240,10 @@ def plot_correlations(
     return drawn
 
 
-def _heat_map_axes(columns: int, labels: Sequence[str]) -> Axes:
-    """Return new axes with room for labels: a layout of matplotlib would draw everything twice."""
-    text, font = require("matplotlib.textpath").text_to_path, require("matplotlib.font_manager")
-    prop = font.FontProperties(size=TICK_POINTS)
-    widths = [text.get_text_width_height_descent(label, prop, False)[0] for label in labels]
-    margin = 0.3 + max(widths, default=0) / 72  # inches
-    side = min(max(3.0, 0.22 * columns), MAX_HEAT_MAP_INCHES - margin)
-    width, height = margin + 1.25 * side + 0.5, margin + side + 0.4
-    figure = require("matplotlib.figure").Figure(figsize=(width, height))
-    place = (margin / width, margin / height, 1.25 * side / width, side / height)
-    axes: Axes = figure.add_axes(place)
+def _heat_map_axes(columns: int) -> Axes:
+    """Return new axes for the cells of so many columns, and their names."""
+    side = min(3 + 0.22 * columns, MAX_HEAT_MAP_INCHES)
+    axes: Axes = _new_figure(1.2 * side, side).subplots()
     return axes
 
 
