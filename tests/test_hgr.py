@@ -702,3 +702,14 @@ def test_values_of_independent_pairs_are_as_large_as_the_docstring_says() -> Non
     for rows, share in ((50, 1 / 3), (200, 1 / 8)):
         values = [float(hgr_jax.hgr(*rng.normal(size=(2, rows)))) for _ in range(300)]
         assert np.mean(np.array(values) > 0.1) == pytest.approx(share, abs=0.07)
+
+
+def test_numbers_far_from_zero_keep_the_digits_that_float32_lacks() -> None:
+    """On the host, the value is that of a scan, whatever JAX's default dtype is."""
+    x, noise = np.random.default_rng(0).normal(size=(2, 400))
+    far, y = 1e9 + x / 10, x**2 + noise / 4
+    value = hgr_jax.hgr(far, y)
+    assert value.dtype == np.float32
+    assert value == pytest.approx(float(hgr_jax.hgr(x, y)), abs=1e-6)
+    assert value == pytest.approx(hgr_jax.scan({"x": far, "y": y})["x", "y"].correlation, abs=1e-6)
+    assert value == pytest.approx(hgr_jax.hgr_fit(far, y).correlation, abs=1e-6)

@@ -16,6 +16,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from hgr_jax._checks import as_groups, check_indexes, check_level
 from hgr_jax._optional import require
+from hgr_jax._threads import one_blas_thread
 from hgr_jax.fairness.bounds import Bound, Observations, bound_of
 from hgr_jax.fairness.data import Encoding, Protected, TrainingData, check_varies, numbers
 from hgr_jax.fairness.penalties import Penalty, as_penalties
@@ -125,6 +126,7 @@ class NoSolutionFound(RuntimeError):  # noqa: N818
         return type(self), (self.certificate,)
 
 
+@one_blas_thread()
 def certify(
     prediction: ArrayLike,
     protected: Protected,

@@ -19,6 +19,7 @@ from hgr_jax._checks import (
     check_level,
     check_same_rows,
 )
+from hgr_jax._threads import one_blas_thread
 from hgr_jax.core.describe import Means, describe
 from hgr_jax.core.host.conditional_hgr import ConditionalHGRFit
 from hgr_jax.core.host.estimates import HGREstimate, correlation_of
@@ -47,6 +48,7 @@ def hgr_fit(
 ) -> ConditionalHGRFit: ...
 
 
+@one_blas_thread()
 def hgr_fit(
     a: ArrayLike,
     b: ArrayLike,
@@ -201,7 +203,7 @@ class HGRFit:
         pvalue: float | None = None,
     ) -> HGRFit:
         """Return the fit of an estimate, of values or codes; ``pvalue`` if it is known."""
-        f, g = estimate.functions()
+        f, g = estimate.functions
         raw, error = correlation_of(f, g, estimate.pair.shares)
         sides = [
             transform_of(x, z, category)
@@ -250,6 +252,7 @@ class HGRFit:
         scale = math.sqrt((w @ f**2) * (w @ g**2))
         return float(np.clip(w @ (f * g) / scale, -1, 1)) if scale > np.finfo(float).eps else 0.0
 
+    @one_blas_thread()
     def describe(self, names: tuple[str, str] = ("a", "b")) -> str:
         """Say in words, in units of the variables, what the relation is.
 
@@ -275,7 +278,7 @@ class HGRFit:
         levels = [
             side.levels if isinstance(side, LevelTransform) else None for side in (self.f, self.g)
         ]
-        transformed = self._estimate.functions()
+        transformed = self._estimate.functions
         means = Means.of(*self._estimate.pair.sides, self._estimate.pair.shares)
         return describe(names, self._columns, (levels[0], levels[1]), transformed, means)
 
@@ -289,6 +292,7 @@ class HGRFit:
         """Where the high end of the interval starts: the largest value that the rows support."""
         return math.nan if self._estimate is None else self._estimate.highest
 
+    @one_blas_thread()
     def interval(self, level: float = 0.95) -> tuple[float, float]:
         """Return an interval for HGR.
 

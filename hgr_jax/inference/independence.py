@@ -29,6 +29,7 @@ from hgr_jax._checks import (
     warn_of_counts,
 )
 from hgr_jax._texts import counted, near_matches
+from hgr_jax._threads import one_blas_thread
 from hgr_jax.core.host.conditioning import (
     LEAST_GIVEN_ROWS,
     ConditionalResiduals,
@@ -133,6 +134,7 @@ OF_CONSTANT = IndependenceTest(0.0, 1.0, "exact", (0, 0), 0.0)
 OF_MISSING = IndependenceTest(np.nan, np.nan, "", (0, 0), np.nan)
 
 
+@one_blas_thread()
 def independence_test(
     a: npt.ArrayLike,
     b: npt.ArrayLike,
@@ -762,6 +764,7 @@ class ConditionalTests(ColumnTests):
         block = range(start, min(start + size, len(self.names)))
         return self._blocks(x, block).get(y) or super()._independence(x, y)
 
+    @one_blas_thread()
     def __call__(
         self, x: int | str, y: int | str, given: Sequence[int | str] | int | str = ()
     ) -> IndependenceTest:

@@ -10,6 +10,7 @@ from numpy.typing import ArrayLike
 
 from hgr_jax._arrays import is_traced
 from hgr_jax._checks import as_host_weights, check_indexes, warn_of_counts
+from hgr_jax._threads import one_blas_thread
 from hgr_jax.core.host.conditional_hgr import (
     ConditionalHGRFit,
     fit_of_residuals,
@@ -22,6 +23,7 @@ from hgr_jax.core.host.ranks import effective_row_count
 from hgr_jax.tables.variables import read_given
 
 
+@one_blas_thread()
 def conditional_hgr_fit(a: Any, b: Any, given: Any, weights: ArrayLike | None) -> ConditionalHGRFit:
     """Fit HGR of two variables given others; see `hgr_jax.hgr`."""
     if is_traced(a, b, given, weights):

@@ -29,6 +29,7 @@ from numpy.typing import ArrayLike
 
 from hgr_jax._arrays import is_traced
 from hgr_jax._checks import check_indexes
+from hgr_jax._threads import one_blas_thread
 from hgr_jax.core.arrays import as_pair, as_weights, scalar_of
 from hgr_jax.core.host.estimates import HGREstimate
 from hgr_jax.core.host.ranks import (
@@ -152,8 +153,10 @@ def hgr(
         x, y = as_pair(a, b, max_ndim=1)
         return _traced(x, y, as_weights(weights, len(x), x.dtype))
     check_indexes(a=a, b=b, weights=weights)
-    estimate = HGREstimate.of_rows(*read_pair(a, b), weights)
-    return scalar_of(np.nan if estimate is None else estimate.value, _dtype_of(a, b))
+    with one_blas_thread():
+        estimate = HGREstimate.of_rows(*read_pair(a, b), weights)
+        value = np.nan if estimate is None else estimate.value
+    return scalar_of(value, _dtype_of(a, b))
 
 
 def _dtype_of(*variables: Any) -> np.dtype:

@@ -369,7 +369,7 @@ class HostPair:
     def _functions(self) -> tuple[tuple[Floats, Floats], tuple[Floats, Floats]]:
         """Return f and g of both columns ``(n,)``, and the same or what is left given others."""
         if self.is_ranked and self.conditioning is None:
-            both = self.estimate.functions()
+            both = self.estimate.functions
             return both, both
         h, k = self.estimate.degrees if self.is_ranked else self.moments.shape
         if not min(h, k):

@@ -13,6 +13,7 @@ import numpy as np
 
 from hgr_jax._arrays import Floats
 from hgr_jax._checks import check_level
+from hgr_jax._threads import one_blas_thread
 from hgr_jax.core.host.conditioning import (
     Conditioning,
     Variable,
@@ -50,6 +51,7 @@ class ConditionalHGRFit:
     _estimate: HGREstimate | None = dataclasses.field(repr=False, compare=False, default=None)
     _spare_share: float = dataclasses.field(repr=False, compare=False, default=1.0)
 
+    @one_blas_thread()
     def interval(self, level: float = 0.95) -> tuple[float, float]:
         """Return an interval for HGR given c.
 

@@ -453,8 +453,9 @@ class HGREstimate:
         """The estimate."""
         return float(self.average.value[0])
 
+    @functools.cached_property
     def functions(self) -> tuple[Floats, Floats]:
-        """Return both functions of the block with the highest score, ``(n,)``, of variance 1.
+        """Both functions of the block with the highest score, ``(n,)``, of variance 1.
 
         That of the first variable correlates positively with the first of its functions.
         """
