@@ -102,6 +102,7 @@ TYPE_ERRORS: list[tuple[str, Callable[[], Any]]] = [
     ("z must hold real numbers", when(train, z=Z + 1j)),
     ("network", when(train, network=lambda x: x)),
     # Certificates
+    ("predictions, or inputs, come first", when(certified, PENALTY, Z, Y)),
     ("needs a threshold", when(certified, threshold=None)),
     ("needs a threshold", when(certified, threshold=Penalty(threshold=None))),
     ("prediction must hold real numbers", when(certified, ["a"] * ROWS)),

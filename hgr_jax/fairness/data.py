@@ -68,7 +68,13 @@ class TrainingData:
         labelled = {f"attribute {name}": column for name, column in attributes.items()}
         check_indexes(**{"X": x, "y": y, "sample_weight": sample_weight} | labelled)
         first = y if x is None else x
-        rows = (first.shape if hasattr(first, "shape") else np.asarray(first).shape)[0]
+        shape = first.shape if hasattr(first, "shape") else np.asarray(first).shape
+        if not shape:
+            raise TypeError(
+                "predictions, or inputs, come first and need a value for each row; got"
+                f" {type(first).__name__}."
+            )
+        rows = shape[0]
         z = {name: as_column(name, column, rows) for name, column in attributes.items()}
         if sample_weight is not None and not np.asarray(sample_weight).any():
             raise ValueError("sample_weight must not be zero in every row.")
