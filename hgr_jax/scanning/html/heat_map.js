@@ -1,26 +1,11 @@
-/* Colours: equal steps of lightness in OKLab, from a dark violet to a light yellow. */
+/* Colours from 0 to 1: viridis, as of the pictures of the package. */
 
-const ramp = (() => {
-  const anchors = [ // lightness, green to red, blue to yellow
-    [0.26, 0.055, -0.085], [0.43, 0.0, -0.115], [0.6, -0.075, -0.03],
-    [0.77, -0.135, 0.11], [0.94, -0.035, 0.165],
-  ];
-  const gamma = (v) => 255 * (v <= 0.0031308 ? 12.92 * v : 1.055 * v ** (1 / 2.4) - 0.055);
-  const color = (t) => {
-    const position = t * (anchors.length - 1);
-    const i = Math.min(Math.floor(position), anchors.length - 2);
-    const [L, a, b] = anchors[i].map((v, k) => v + (position - i) * (anchors[i + 1][k] - v));
-    const l = (L + 0.3963377774 * a + 0.2158037573 * b) ** 3;
-    const m = (L - 0.1055613458 * a - 0.0638541728 * b) ** 3;
-    const s = (L - 0.0894841775 * a - 1.291485548 * b) ** 3;
-    return [
-      4.0767416621 * l - 3.3077115913 * m + 0.2309699292 * s,
-      -1.2684380046 * l + 2.6097574011 * m - 0.3413193965 * s,
-      -0.0041960863 * l - 0.7034186147 * m + 1.707614701 * s,
-    ].map((v) => Math.round(Math.min(255, gamma(Math.max(0, v)))));
-  };
-  return Array.from({ length: 256 }, (_, i) => color(i / 255));
-})();
+const rgb = (hex) => [1, 3, 5].map((i) => parseInt(hex.slice(i, i + 2), 16));
+const ANCHORS = ["#440154", "#3b528b", "#21918c", "#5ec962", "#fde725"].map(rgb);
+const ramp = Array.from({ length: 256 }, (_, k) => {
+  const [place, i] = [k / 64, Math.floor(k / 64)];
+  return ANCHORS[i].map((v, c) => Math.round(v + (place - i) * (ANCHORS[i + 1][c] - v)));
+});
 
 /* The heat map: one pixel for each cell in a hidden image, which is drawn without smoothing. */
 
@@ -46,7 +31,6 @@ function heatMap(choosePair) {
     for (const name of ["ink", "muted", "card", "line", "absent"]) {
       colors[name] = style.getPropertyValue(`--${name}`).trim();
     }
-    const rgb = (hex) => [1, 3, 5].map((i) => parseInt(hex.slice(i, i + 2), 16));
     const [absent, diagonal] = [rgb(colors.absent), rgb(colors.line)];
     const pixels = new ImageData(p, p);
     for (let i = 0, k = 0; i < p; i++) {
