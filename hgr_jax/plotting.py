@@ -66,9 +66,7 @@ def plot_fit(fit: Any, a: ArrayLike, b: ArrayLike, *, names: Sequence[str] = ("a
       >>> a = jnp.linspace(-1, 1, 101)
       >>> figure = plot_fit(hgr_jax.kb_fit(a, a**2), a, a**2, names=("a", "a squared"))
     """
-    from hgr_jax.core.fits import PartialFit  # needs JAX
-
-    if isinstance(fit, PartialFit):
+    if hasattr(getattr(fit, "f", fit), "explained"):
         raise ValueError(
             "given other variables c, f and g are no curves: draw fit.f(a, given=c) against"
             " fit.g(b, given=c)."
