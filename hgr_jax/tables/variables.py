@@ -23,21 +23,11 @@ def read_given(a: Any, b: Any, given: Any) -> tuple[list[Floats], frozenset[int]
     Raises:
       TypeError, ValueError: for shapes and dtypes other than the above.
     """
-    rows = len(np.asarray(a))
-    others = [("given", column) for column in _given_columns(given, rows)]
-    named = [("a", a), ("b", b), *others]
-    read = [read_variable(name, x) for name, x in named]
-    values = [_with_pooled_levels(name, x) for (name, _), x in zip(named, read, strict=True)]
-    columns: list[Floats] = [
-        as_host_column(name, as_codes(x), rows if name == "given" else None)
-        for (name, _), x in zip(named, values, strict=True)
-    ]
-    if len(columns[0]) != len(columns[1]):
-        raise ValueError(
-            f"a and b must have the same number of rows; got {len(columns[0])}, {len(columns[1])}."
-        )
-    levels = frozenset(i for i, x in enumerate(values) if isinstance(x, Category))
-    return columns, levels
+    pair, of_pair = read_pair(a, b)
+    rows = len(pair[0])
+    others = [read_column("given", column, rows) for column in _given_columns(given, rows)]
+    is_level = [*of_pair, *(of for _, of in others)]
+    return [*pair, *(x for x, _ in others)], frozenset(np.flatnonzero(is_level).tolist())
 
 
 def read_pair(a: Any, b: Any) -> tuple[tuple[Floats, Floats], tuple[bool, bool]]:
@@ -45,23 +35,16 @@ def read_pair(a: Any, b: Any) -> tuple[tuple[Floats, Floats], tuple[bool, bool]]
 
     In float64, as distinct numbers may be equal in float32.
     """
-    columns: list[tuple[Any, bool]] = []
-    for name, x in (("a", a), ("b", b)):
-        if getattr(getattr(x, "dtype", None), "kind", "O") in "biuf":
-            columns.append((as_host_column(name, x), False))
-        else:
-            columns.append(read_column(name, x))
-    (x, of_x), (y, of_y) = columns
+    (x, of_x), (y, of_y) = read_column("a", a), read_column("b", b)
     check_same_rows(x, y)
     return (x, y), (of_x, of_y)
 
 
-def read_column(name: str, value: Any) -> tuple[Floats, bool]:
+def read_column(name: str, value: Any, rows: int | None = None) -> tuple[Floats, bool]:
     """Read a variable ``(n,)``, NaN where missing: numbers, or codes of levels (True)."""
-    column = read_variable(name, value)
-    if not isinstance(column, Category):
-        return as_host_column(name, column, None), False
-    return np.asarray(as_codes(_with_pooled_levels(name, column))), True
+    if getattr(getattr(value, "dtype", None), "kind", "O") not in "biuf":
+        value = _with_pooled_levels(name, read_variable(name, value))
+    return as_host_column(name, as_codes(value), rows), isinstance(value, Category)
 
 
 def _with_pooled_levels(name: str, value: Any) -> Any:
