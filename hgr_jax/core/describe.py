@@ -163,14 +163,10 @@ class Means(NamedTuple):
     of_first: Floats
     shares: tuple[float, float]
 
-    def along(self, side: int) -> Floats:
-        """Return the mean of the other variable along one."""
-        return self.of_first if side else self.of_second
-
-    @property
-    def better(self) -> int:
-        """The variable along which the mean of the other says more."""
-        return int(self.shares[1] > self.shares[0] + MUCH_BETTER)
+    def shape(self, columns: tuple[Floats, Floats]) -> tuple[int, Shape]:
+        """Return along which of two variables the mean of the other says more, and its shape."""
+        side = int(self.shares[1] > self.shares[0] + MUCH_BETTER)
+        return side, Shape.of(columns[side], self.of_first if side else self.of_second)
 
     @classmethod
     def of(
@@ -220,31 +216,20 @@ def describe(
             spread = _spread_along(columns[of], transformed[of], transformed[side])
             if spread is not None:
                 shape = Shape.of(columns[side], spread)
-                said = _of_mean(names[side], f"the spread of {names[of]}", shape, formats[side])
+                said = mean_in_words(
+                    names[side], f"the spread of {names[of]}", shape, formats[side]
+                )
                 return said if shape.turns else f"{said}, its mean does not"
     if max(means.shares) < LEAST_SHARE_OF_MEAN * whole:
         shapes = [Shape.of(x, f) for x, f in zip(columns, transformed, strict=True)]
         return _of_two_that_turn(names, shapes, formats)
-    side = means.better
-    shape = Shape.of(columns[side], means.along(side))
+    side, shape = means.shape(columns)
     step = _step_along(columns[side], columns[1 - side], means.shares[side])
     if step is not None:
         way = "steps up" if shape.rises else "steps down"
         ends = " and ".join(map(formats[side], step))
         return f"{names[1 - side]} {way} between {names[side]} = {ends}"
-    return _of_mean(names[side], names[1 - side], shape, formats[side])
-
-
-def describe_given(
-    names: tuple[str, str],
-    columns: tuple[Floats, Floats],
-    means: Means,
-    formats: tuple[Format, Format] = (number_in_words, number_in_words),
-) -> str:
-    """Return a sentence on the mean of the residuals of one of two numbers along the other."""
-    side = means.better
-    shape = Shape.of(columns[side], means.along(side))
-    return _of_mean(names[side], names[1 - side], shape, formats[side])
+    return mean_in_words(names[side], names[1 - side], shape, formats[side])
 
 
 def _step_along(x: Floats, y: Floats, share: float) -> tuple[float, float] | None:
@@ -281,7 +266,7 @@ def _spread_along(y: Floats, g: Floats, f: Floats) -> Floats | None:
     return along if in_middle >= LEAST_IN_MIDDLE else None
 
 
-def _of_mean(by: str, of: str, shape: Shape, form: Format) -> str:
+def mean_in_words(by: str, of: str, shape: Shape, form: Format) -> str:
     """Return a sentence on the mean of one variable along another."""
     if not shape.turns:
         return f"{of} {'rises' if shape.rises else 'falls'} with {by}"
@@ -304,7 +289,7 @@ def _of_two_that_turn(
         side = int(bool(shapes[1].turns))
         sign = 1 if shapes[1 - side].rises else -1
         shape = dataclasses.replace(shapes[side], values=sign * shapes[side].values)
-        return _of_mean(names[side], names[1 - side], shape, formats[side])
+        return mean_in_words(names[side], names[1 - side], shape, formats[side])
     a, b = (
         [form(shape.points[turn]) for turn in shape.turns]
         for shape, form in zip(shapes, formats, strict=True)

@@ -402,6 +402,7 @@ class _Lists:
         self.examined: dict[tuple[str, str], Finding] = {}
         self.low_for_all: dict[tuple[str, str], float] = {}
         self.monotone_parts: dict[tuple[str, str], float] = {}
+        self.monotone_given: set[tuple[str, str]] = set()
         self.repeated: set[int] = set()
         self.has_intervals = scan.settings["measure"] in SOLVED and not scan.settings["given"]
 
@@ -557,6 +558,8 @@ class _Lists:
     def is_not_monotone(self, finding: Finding) -> bool:
         """Return whether |Spearman| is below an interval for HGR, at a level for all pairs."""
         names = finding.a, finding.b
+        if names in self.monotone_given:
+            return False
         low = self.low_for_all.get(names, math.nan)
         if math.isnan(low):
             return True
@@ -589,6 +592,8 @@ class _Lists:
             self.monotone_parts[names] = monotone_correlation(
                 examined.f, examined.g, examined.pair.columns
             )
+        if examined is not None and examined.mean_given and not examined.mean_given[1].turns:
+            self.monotone_given.add(names)
         remarks = [] if examined is None else self.finder.remarks(examined)
         finding = Finding(
             a=a,

@@ -28,8 +28,9 @@ from hgr_jax._texts import as_date, counted, first_names, pvalue_as_text
 from hgr_jax.core.describe import (
     LEAST_SHARE_OF_MEAN,
     Means,
+    Shape,
     describe,
-    describe_given,
+    mean_in_words,
     number_in_words,
 )
 from hgr_jax.core.host.ranks import ranks
@@ -140,18 +141,27 @@ class ExaminedPair:
             number_in_words if date is None else functools.partial(as_date, date) for date in first
         )
         levels = [None if c is None else c.levels for c in map(scan.category, self.names)]
-        sides, plain = (levels[0], levels[1]), None
-        if self.details.residuals is not None:
-            of_a, of_b = zip(self.pair.maps, self.pair.fitted.sides, strict=True)
-            plain = of_a[0] @ of_a[1], of_b[0] @ of_b[1]
-        means = Means.of(*self.pair.sides, self.pair.shares, plain)
         if self.details.residuals is None:
+            sides, means = (levels[0], levels[1]), Means.of(*self.pair.sides, self.pair.shares)
             return describe(self.names, self.pair.columns, sides, (self.f, self.g), means, (a, b))
-        given = first_names(scan.settings["given"], MAX_GIVEN_SHOWN)
-        # Without a mean, what the residuals of functions show has no plain words.
-        if sides != (None, None) or not max(means.shares) >= LEAST_SHARE_OF_MEAN * self.value:
+        if self.mean_given is None:
             return ""
-        return f"given {given}, {describe_given(self.names, self.pair.columns, means, (a, b))}"
+        side, shape = self.mean_given
+        said = mean_in_words(self.names[side], self.names[1 - side], shape, (a, b)[side])
+        return f"given {first_names(scan.settings['given'], MAX_GIVEN_SHOWN)}, {said}"
+
+    @functools.cached_property
+    def mean_given(self) -> tuple[int, Shape] | None:
+        """Along which of two numbers the mean of the other's residuals says more, and its shape.
+
+        None where no columns are given, with a category, and where no mean says much.
+        """
+        if self.details.residuals is None or any(self.pair.of_levels):
+            return None
+        plain = [m @ f for m, f in zip(self.pair.maps, self.pair.fitted.sides, strict=True)]
+        means = Means.of(*self.pair.sides, self.pair.shares, (plain[0], plain[1]))
+        enough = max(means.shares) >= LEAST_SHARE_OF_MEAN * self.value
+        return means.shape(self.pair.columns) if enough else None
 
     @classmethod
     def of(cls, scan: Any, names: tuple[str, str], value: float) -> ExaminedPair | None:
