@@ -145,7 +145,7 @@ def test_odd_values_of_json(tmp_path: Path) -> None:
     text = '[{"x": 1, "y": ' + "9" * 5000 + ', "z": "\\ud83da"}, {"x": 2, "y": 3, "z": "\u2028"}]'
     frame = read_table(write(tmp_path, text, "t.json"))
     np.testing.assert_array_equal(frame.column("y"), [np.inf, 3])
-    assert frame.column("z")[0] == "\N{REPLACEMENT CHARACTER}a"
+    assert frame.column("z")[0] == "?a"
     path = write(tmp_path, '{"x": "a\u2028b"}\n{"x": "c"}\r\n', "t.jsonl")
     assert list(read_table(path).column("x")) == ["a\u2028b", "c"]
 

@@ -8,7 +8,7 @@ From top to bottom:
 * `sources`: files, datasets, queries and batches that are read part by part;
 * `files`: files that are read whole;
 * `workbooks`: the rows of a sheet;
-* `json_files`: records, columns and lists of JSON;
+* `other_files`: JSON, Parquet, Feather and databases;
 * `databases`: tables of SQLite and DuckDB;
 * `isolated`: a process for libraries that may not return;
 * `statistics_files`: files of SPSS, Stata and SAS;

@@ -9,11 +9,10 @@ import dataclasses
 import datetime
 import decimal
 import numbers
+import sys
 from collections.abc import Sequence
 from typing import Any, NamedTuple
 
-import jax
-import jax.numpy as jnp
 import numpy as np
 from numpy.typing import NDArray
 
@@ -21,7 +20,7 @@ from hgr_jax._checks import without_mask
 from hgr_jax._optional import require
 from hgr_jax.tables.arrow_columns import as_plain
 from hgr_jax.tables.levels import Category, Unusable, encode_texts, object_array, positions_among
-from hgr_jax.tables.meanings import Coded, Hints, decide_meanings, texts_of
+from hgr_jax.tables.meanings import Coded, Hints, Meaning, decide_meanings, texts_of
 
 
 class ParsedColumn(NamedTuple):
@@ -40,9 +39,19 @@ def without_mask_of_matrix(table: Any) -> Any:
         objects = table.data.astype(object)
         objects[np.ma.getmaskarray(table)] = None
         return objects
-    if jnp.issubdtype(table.dtype, jnp.floating) and table.dtype.kind == "V":
+    if table.dtype.kind == "V" and "float" in table.dtype.name:  # of JAX: bfloat16, float8
         return table.astype(np.float32)
     return np.asarray(table) if isinstance(table, np.ndarray) else table
+
+
+def is_array(value: Any) -> bool:
+    """Tell whether a value is an array of NumPy or JAX, which is not imported for that."""
+    return isinstance(value, np.ndarray) or is_of_jax(value)
+
+
+def is_of_jax(value: Any) -> bool:
+    """Tell whether a value is an array of JAX."""
+    return "jax" in sys.modules and isinstance(value, sys.modules["jax"].Array)
 
 
 def from_values(name: Any, values: Any) -> NDArray[Any]:
@@ -93,7 +102,7 @@ def read_variable(name: str, value: Any) -> Any:
     Raises:
       TypeError: for objects that are neither numbers nor text.
     """
-    if isinstance(value, jax.Array):
+    if is_of_jax(value):
         return value
     value = without_mask(value)
     try:
@@ -155,13 +164,20 @@ def _parse_texts(present: list[Any], missing: NDArray[np.bool_], hints: Hints) -
     column = Coded(codes, [str(value).strip() for value in distinct])
     if not all(isinstance(value, str) for value in distinct):
         hints = dataclasses.replace(hints, typed=False)
-    meaning = decide_meanings({"": texts_of(column, hints.missing)}, {"": hints})[""]
+    parsed = parsed_as(
+        decide_meanings({"": texts_of(column, hints.missing)}, {"": hints})[""], column, hints
+    )
+    texts = parsed.values
+    if isinstance(texts, np.ndarray) and texts.dtype == object:
+        return parsed._replace(values=encode_texts(texts[texts != ""], texts == ""), kind="")
+    return parsed
+
+
+def parsed_as(meaning: Meaning, column: Coded, hints: Hints) -> ParsedColumn:
+    """Parse a column of texts by their meaning: texts are ``""`` where missing."""
     if meaning.skip:
         return ParsedColumn(Unusable(meaning.skip))
-    values = meaning.parse(column, hints.missing)
-    if not meaning.is_text:
-        return ParsedColumn(values, meaning.note, meaning.kind.word)
-    return ParsedColumn(encode_texts(values[values != ""], values == ""), meaning.note)
+    return ParsedColumn(meaning.parse(column, hints.missing), meaning.note, meaning.kind.word)
 
 
 def is_null(value: Any) -> bool:

@@ -7,7 +7,6 @@ import itertools
 from collections.abc import Collection, Mapping, Sequence
 from typing import Any
 
-import jax
 import numpy as np
 from numpy.typing import NDArray
 
@@ -19,6 +18,7 @@ from hgr_jax.tables.arrays import (
     as_numbers_in_days,
     from_frame,
     from_values,
+    is_array,
     parse_column,
     without_mask_of_matrix,
 )
@@ -155,8 +155,9 @@ def labels_of(given: Any, names: Sequence[str]) -> Any:
 
 
 def add_note(notes: dict[str, str], name: str, note: str) -> None:
-    """Add a note on a column."""
-    notes[name] = f"{notes[name]}; {note}" if name in notes else note
+    """Add a note on a column, unless it is empty."""
+    if note:
+        notes[name] = f"{notes[name]}; {note}" if name in notes else note
 
 
 @dataclasses.dataclass(frozen=True)
@@ -317,10 +318,10 @@ def as_columns(
     integers_up_to = check_count("integers_up_to", integers_up_to, 0)
     categories = {str(name) for name in categories}
     builder = _Builder(categories, integers_up_to, missing_level=missing_level)
-    is_matrix, frame = isinstance(table, np.ndarray | jax.Array), None
+    is_matrix, frame = is_array(table), None
     if names is not None and not is_matrix:
         raise ValueError("names are for arrays; a data frame has its own.")
-    if isinstance(table, np.ndarray | jax.Array):
+    if is_matrix:
         if table.ndim != 2 or 0 in table.shape:
             raise ValueError(
                 f"table must have shape (n, p), n and p >= 1; got shape {tuple(table.shape)}."

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import contextlib
 import sqlite3
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -36,13 +36,6 @@ def sqlite_columns(path: Path, shown: str, wanted: str | None) -> tuple[list[str
 
 def duckdb_table(path: Path, shown: str, wanted: str | None) -> tuple[Any, str]:
     """Read a table or view of a DuckDB database as an Arrow table, with a note."""
-    with open_duckdb(path, shown, wanted) as (table, note):
-        return table.to_arrow_table(), note
-
-
-@contextlib.contextmanager
-def open_duckdb(path: Path, shown: str, wanted: str | None) -> Iterator[tuple[Any, str]]:
-    """Yield the relation of the chosen table of a DuckDB database, and a note."""
     duckdb = require("duckdb")
     # A view may name any other file, or an address.
     alone = {"enable_external_access": "false"}
@@ -57,7 +50,8 @@ def open_duckdb(path: Path, shown: str, wanted: str | None) -> Iterator[tuple[An
                 for schema, name in rows
             }
             table, note = choose_table(list(places), shown, wanted)
-            yield database.sql(f"SELECT * FROM {'.'.join(map(quoted, places[table]))}"), note
+            source = ".".join(map(quoted, places[table]))
+            return database.sql(f"SELECT * FROM {source}").to_arrow_table(), note
     except duckdb.Error as error:
         raise unreadable(shown, "DuckDB", error) from None
 

@@ -6,7 +6,7 @@ The notes of the `Frame` say how columns were read.
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -15,44 +15,24 @@ from numpy.typing import NDArray
 
 from hgr_jax._optional import require
 from hgr_jax._texts import near_matches
-from hgr_jax.tables.arrays import as_frame, as_numbers_in_days, from_frame, parse_column
-from hgr_jax.tables.arrow_columns import arrow, parquet_categories, with_categories
+from hgr_jax.tables.arrays import (
+    ParsedColumn,
+    as_numbers_in_days,
+    parse_column,
+)
 from hgr_jax.tables.columns import Frame, add_note, name_columns
-from hgr_jax.tables.databases import duckdb_table, sqlite_columns
-from hgr_jax.tables.faults import TableError, unreadable
+from hgr_jax.tables.faults import TableError
 from hgr_jax.tables.isolated import call_isolated
-from hgr_jax.tables.json_files import read_json
 from hgr_jax.tables.layouts import find_footer, find_layout
 from hgr_jax.tables.levels import Category, Unusable, encode_numbers, object_array
 from hgr_jax.tables.meanings import IDENTIFIERS, missing_note
+from hgr_jax.tables.other_files import read_arrow, read_json, read_sqlite
 from hgr_jax.tables.packed import DATABASES, Contents, format_of, read_contents
 from hgr_jax.tables.reading import Reading
 from hgr_jax.tables.statistics_files import STATISTICS_FORMATS, read_statistics_file
 from hgr_jax.tables.text_columns import FIRST_ROWS, TextColumns, read_texts
 from hgr_jax.tables.text_files import TextFile, open_text
 from hgr_jax.tables.workbooks import sheet_of
-
-
-def read_arrow(contents: Contents, kind: str, wanted: str | None) -> tuple[Any, str]:
-    """Read Parquet, Feather, or the ``wanted`` table of DuckDB as an Arrow table, with a note."""
-    shown = contents.shown
-    if kind == "DuckDB":
-        with contents.on_disk() as path:
-            require("duckdb")
-            found: tuple[Any, str] = call_isolated(duckdb_table, path, shown, wanted, kind=kind)
-            return found
-    reader = require("pyarrow.parquet" if kind == "Parquet" else "pyarrow.feather")
-    source = arrow().BufferReader(contents.body)
-    try:
-        if kind == "Parquet":
-            with reader.ParquetFile(source) as file:
-                table = with_categories(file.read(), parquet_categories(file.metadata))
-        else:
-            table = reader.read_table(source)
-        table.validate(full=True)  # damaged texts raise anything where they are read
-    except (OSError, arrow().ArrowException) as error:
-        raise unreadable(shown, kind, error) from None
-    return table, ""
 
 
 def read_table(path: str | Path, reading: Reading | None = None, **options: Any) -> Frame:
@@ -103,7 +83,9 @@ def read_table(path: str | Path, reading: Reading | None = None, **options: Any)
     check_fits(kind, shown, reading)
     read = {"CSV": _read_text, "workbook": _read_sheet}.get(kind)
     frame = _read_columns(contents, kind, reading) if read is None else read(contents, reading)
-    return _with_notes(frame, [(shown, contents.note)])
+    notes = dict(frame.notes)
+    add_note(notes, shown, contents.note)
+    return dataclasses.replace(frame, notes=notes)
 
 
 def check_fits(kind: str, shown: str, reading: Reading) -> None:
@@ -116,32 +98,19 @@ def check_fits(kind: str, shown: str, reading: Reading) -> None:
             raise TableError(f"{option} is for {what}: leave it out for {shown} ({kind})")
 
 
-def _with_notes(frame: Frame, notes: Iterable[tuple[str, str]]) -> Frame:
-    """Add notes, each with the name of its column or file; without the empty ones."""
-    all_notes = dict(frame.notes)
-    for name, note in notes:
-        if note and (name == frame.source or name in frame.columns):
-            add_note(all_notes, name, note)
-    return dataclasses.replace(frame, notes=all_notes)
-
-
 def _read_columns(contents: Contents, kind: str, reading: Reading) -> Frame:
     """Read a file that has columns of values: types of Arrow, or objects."""
     shown, typed = contents.shown, kind in ("Parquet", "Feather", "DuckDB")
-    if typed:
-        table, note = read_arrow(contents, kind, reading.table)
-        frame, names = as_frame(table)
-        columns, notes = [from_frame(frame, place) for place in range(len(names))], [(shown, note)]
-    elif kind in STATISTICS_FORMATS:
-        names, columns, notes = read_statistics_file(contents, kind)
+    note, remarks = "", dict[str, str]()
+    names: Sequence[Any]
+    if kind in STATISTICS_FORMATS:
+        names, columns, remarks = read_statistics_file(contents, kind)
+    elif typed:
+        names, columns, note = read_arrow(contents, kind, reading.table)
     elif kind == "SQLite":
-        with contents.on_disk() as path:
-            names, values, note = call_isolated(
-                sqlite_columns, path, shown, reading.table, kind=kind
-            )
-        columns, notes = list(map(_without_binary, values)), [(shown, note)]
+        names, columns, note = read_sqlite(contents, reading.table)
     else:
-        names, columns, notes = read_json(contents, kind, reading)
+        names, columns, note = read_json(contents, kind, reading)
     if not any(isinstance(column, Unusable) or len(column) for column in columns):
         raise TableError(f"{shown} holds no records")
 
@@ -149,13 +118,7 @@ def _read_columns(contents: Contents, kind: str, reading: Reading) -> Frame:
         return f"in record {row + 1}"
 
     # Programs write numbers in quotes, which pandas reads as numbers too; SQLite imports texts.
-    return _with_notes(_parse_columns(shown, names, columns, reading, where, typed=typed), notes)
-
-
-def _without_binary(values: Sequence[Any]) -> Any:
-    if bytes in set(map(type, values)):
-        return Unusable("binary data (BLOB), neither numbers nor text")
-    return object_array(values)
+    return _parse_columns({shown: note, **remarks}, names, columns, reading, where, typed=typed)
 
 
 def _read_sheet(contents: Contents, reading: Reading) -> Frame:
@@ -183,13 +146,12 @@ def _read_sheet(contents: Contents, reading: Reading) -> Frame:
     def where(row: int) -> str:
         return f"in row {lines[places[row]]} of the sheet"
 
-    frame = _parse_columns(shown, layout.names, columns, reading, where, typed=True)
-    remarks = [*sheet.notes, *layout.remarks(lines), *([note] if note else [])]
-    return _with_notes(frame, [(shown, "; ".join(remarks))])
+    remarks = "; ".join(filter(None, [*sheet.notes, *layout.remarks(lines), note]))
+    return _parse_columns({shown: remarks}, layout.names, columns, reading, where, typed=True)
 
 
 def _parse_columns(
-    shown: str,
+    remarks: Mapping[str, str],
     old_names: Sequence[Any],
     values: Sequence[Any],
     reading: Reading,
@@ -197,29 +159,22 @@ def _parse_columns(
     *,
     typed: bool,
 ) -> Frame:
-    """Parse the columns of a file whose values have types, or texts that may be ``typed``."""
+    """Parse the columns of a file whose values have types, or texts that may be ``typed``.
+
+    ``remarks`` are on columns and on the file, which is the first of them.
+    """
     names, notes = name_columns(old_names)
-    columns, skipped, kinds = {}, {}, {}
-    given = dict(zip(names, values, strict=True))
+    given, shown, columns = dict(zip(names, values, strict=True)), next(iter(remarks)), {}
     for name in reading.chosen(shown, names):
-        kind = reading.types.get(name)
         hints = dataclasses.replace(reading.hints(name, where), typed=typed)
-        column = Unusable(IDENTIFIERS) if kind == "id" else given[name]
-        found, note, kinds[name] = parse_column(column, hints)
-        if isinstance(found, Unusable):
-            skipped[name] = found.reason
-            continue
-        if kind in ("category", "text") and not isinstance(found, Category):
-            found = encode_numbers(as_numbers_in_days(found).astype(np.float64))
-        if isinstance(found, Category):
-            levels = ["" if level.lower() in reading.na_texts else level for level in found.levels]
-            found = object_array([*levels, ""])[found.codes]
-        elif found.dtype.kind == "m":
-            note = "; ".join(filter(None, [note, "a duration in days"]))
+        column = Unusable(IDENTIFIERS) if hints.type == "id" else given[name]
+        found = parse_column(column, hints)
+        if hints.type in ("category", "text") and isinstance(found.values, np.ndarray):
+            numbers = as_numbers_in_days(found.values).astype(np.float64)
+            found = found._replace(values=encode_numbers(numbers))
         columns[name] = found
-        if note:
-            add_note(notes, name, note)
-    return _as_frame((shown,), columns, kinds, notes, skipped, reading)
+    remarks = {name: said for name, said in remarks.items() if name == shown or name in columns}
+    return make_frame(columns, notes, remarks, reading)
 
 
 def _read_text(contents: Contents, reading: Reading) -> Frame:
@@ -277,41 +232,49 @@ def parse_texts(
     deciding = chosen if comma else list(table.columns)
     hints = {name: reading.hints(name, where) for name in deciding}
     parsed, texts = read_texts(table, hints, chosen)
-    of_columns = dict(notes[0])
-    said = [(name, column.meaning.note) for name, column in parsed.items()]
-    said += [(file, "; ".join(remarks)) for file, remarks in notes[1].items()]
-    for name, note in [*said, (shown, missing_note(texts))]:
-        if note:
-            add_note(of_columns, name, note)
-    kinds = {name: column.meaning.kind.word for name, column in parsed.items()}
-    values = {name: column.values for name, column in parsed.items() if not column.meaning.skip}
-    skipped = {name: c.meaning.skip for name, c in parsed.items() if c.meaning.skip}
-    return _as_frame((shown, *notes[1]), values, kinds, of_columns, skipped, reading)
+    of_columns, of_files = notes
+    remarks = {file: "; ".join(found) for file, found in of_files.items()}
+    remarks = {shown: "", **remarks}
+    remarks[shown] = "; ".join(filter(None, [remarks[shown], missing_note(texts)]))
+    return make_frame(parsed, of_columns, remarks, reading)
 
 
-def _as_frame(
-    files: Sequence[str],
-    parsed: Mapping[str, NDArray[Any]],
-    kinds: Mapping[str, str],
-    notes: dict[str, str],
-    skipped: Mapping[str, str],
+def make_frame(
+    parsed: Mapping[str, ParsedColumn],
+    notes: Mapping[str, str],
+    remarks: Mapping[str, str],
     reading: Reading,
 ) -> Frame:
-    """Return a frame of parsed columns; numbers in `Reading.na` become missing.
+    """Return a frame of parsed columns; what is in `Reading.na` becomes missing.
+
+    ``notes`` are on columns, ``remarks`` on columns and files, of which the first is the frame's.
 
     Raises:
       TableError: if no column can be used.
     """
-    if not parsed:
-        name, reason = next(iter(skipped.items()))
-        raise TableError(f"{files[0]}: no column holds numbers or text; {name!r} holds {reason}")
-    columns = {}
-    for name, values in parsed.items():
+    columns, skipped, said = dict[str, NDArray[Any]](), dict[str, str](), dict(notes)
+    for name, (values, note, kind) in parsed.items():
+        if isinstance(values, Unusable):
+            skipped[name] = values.reason
+            continue
+        add_note(said, name, note)
+        if isinstance(values, Category):
+            levels = ["" if level.lower() in reading.na_texts else level for level in values.levels]
+            values = object_array([*levels, ""])[values.codes]
+        elif values.dtype.kind == "m":
+            add_note(said, name, "a duration in days")
         if values.dtype != object and values.dtype.kind != "M":
-            are_numbers = values.dtype.kind in "fiu" and kinds[name] in ("", "numbers")
+            are_numbers = values.dtype.kind in "fiu" and kind in ("", "numbers")
             values = as_numbers_in_days(values).astype(np.float64, copy=False)
             if are_numbers and reading.missing_numbers:
                 values = np.where(np.isin(values, reading.missing_numbers), np.nan, values)
         columns[name] = values
-    notes = {name: note for name, note in notes.items() if name in files or name in columns}
-    return Frame(files[0], columns, notes, skipped)
+    shown = next(iter(remarks))
+    if not columns:
+        name, reason = next(iter(skipped.items()))
+        raise TableError(f"{shown}: no column holds numbers or text; {name!r} holds {reason}")
+    for name, remark in remarks.items():
+        add_note(said, name, remark)
+    files = remarks.keys() - parsed.keys()
+    said = {name: note for name, note in said.items() if name in columns or name in files}
+    return Frame(shown, columns, said, skipped)

@@ -313,7 +313,6 @@ class _KindCount:
       kind: the kind.
       units: the rows of each unit; kinds without units have ``""``.
       examples: the first text of each unit that is not plain.
-      limits: the rows of texts such as ``<0.5``, None if there are none.
       points: the points and commas that are seen, before decimals and between thousands.
       odd: texts of another kind.
       accepted: the units that are read.
@@ -324,7 +323,6 @@ class _KindCount:
         self.kind = kind
         self.units: dict[str, Tally] = {}
         self.examples: dict[str, Tally] = {}
-        self.limits: dict[str, Tally] = {}
         self.points: set[str] = set()
         self.odd: dict[str, Tally] = {}
         for tally in texts:
@@ -345,8 +343,6 @@ class _KindCount:
         if not self.kind.is_plain(text):
             self.examples[unit] = min(tally, self.examples.get(unit, tally))
         if isinstance(value, Number):
-            if value.is_limit:
-                _join(self.limits, "", tally)
             self.points |= {value.mark} & {".", ","}
             self.points |= {self.kind.point} & {*_POINTS.findall(text)}
 
@@ -373,19 +369,6 @@ class _KindCount:
         others = {t.text: t for unit, t in self.units.items() if unit not in self.accepted}
         return dict(sorted((self.odd | others).items(), key=lambda item: item[1])[:MAX_ODD])
 
-    def example_notes(self) -> list[str]:
-        """Say how texts that are not plain are read, by the first of them."""
-        example = self.example()
-        notes = [self.kind.example_note(example)] if example else []
-        for limit in self.limits.values():
-            side = "half of a limit below which it lies, or the limit above which it lies"
-            said = f" ({side}, in {counted(limit.rows, 'row')})"
-            if limit.text == example:
-                notes[0] += said
-            else:
-                notes.append(f"{limit.text[:30]!r}{said}")
-        return notes
-
 
 class _Column:
     """The texts of a column, counted by kinds, and what they mean."""
@@ -395,6 +378,8 @@ class _Column:
         self.present = sum(tally.rows for tally in texts.present)
         gap_signs = sum(tally.rows for tally in texts.present if is_gap_sign(tally.text))
         self.valued = self.present - gap_signs
+        self.limited = [tally for tally in texts.present if tally.text[0] in "<>"]
+        self.limits = sum(tally.rows for tally in self.limited)
         self.few = len(texts.present) < SEVERAL
         self.digits = [tally for tally in texts.present if tally.text.isdecimal()]
         self.whole = sum(tally.rows for tally in self.digits)
@@ -445,8 +430,7 @@ class _Column:
             kind = count.kind
             if not count.rows or (kind.point and known.point not in (None, kind.point)):
                 continue
-            limits = sum(tally.rows for tally in count.limits.values())
-            if self.few and limits > MOST * count.rows:  # classes: <=50K and >50K
+            if self.few and self.limits > MOST * count.rows:  # classes: <=50K and >50K
                 continue
             odd = [text for text in count.odd if not is_gap_sign(text)]
             few_odd = kind.word == "numbers" and len(odd) <= FEW_ODD and not self.few
@@ -490,12 +474,16 @@ class _Column:
 
     def _note(self, count: _KindCount, known: Hints) -> str:
         """Say how texts that are not plain are read, and which are missing."""
-        example, kind = count.example(), count.kind
-        told = (
-            kind.point and known.point == kind.point and not (kind.point == "," and "." in example)
-        )
-        expected = told and is_number(example.replace(known.point or ".", "."))
-        notes = [] if expected else count.example_notes()
+        kind, example = count.kind, count.example()
+        grouped = kind.point == "," and "." in example
+        told = kind.point == known.point and not grouped
+        told = told and is_number(example.replace(kind.point or ".", "."))
+        notes = [kind.example_note(example)] if example and not told else []
+        if self.limited and kind.point:
+            side = "half of a limit below which it lies, or the limit above which it lies"
+            said = f"{side}, in {counted(self.limits, 'row')}"
+            notes = [note for note in notes if example != self.limited[0].text]
+            notes.append(f"{kind.example_note(self.limited[0].text)} ({said})")
         if count.rows < self.present:
             odd = count.all_odd()
             first = min(odd.values())

@@ -70,13 +70,11 @@ class Number(NamedTuple):
       value: the number; half of a limit of detection as in ``<0.5``.
       unit: the unit or currency, ``""`` if there is none.
       mark: the mark between thousands, ``""`` if there is none.
-      is_limit: whether it is a limit, as in ``<0.5``.
     """
 
     value: float
     unit: str = ""
     mark: str = ""
-    is_limit: bool = False
 
 
 def is_flag(unit: str) -> bool:
@@ -104,12 +102,12 @@ def parse_number(text: str, point: str = ".") -> Number | None:
       >>> from hgr_jax.tables.number_texts import parse_number
       >>> for text in ("$5,125.73", "70.1 kg", "<0.5", "(12)", "1 234"):
       ...     number = parse_number(text)
-      ...     print([number.value, number.unit, number.is_limit])
-      [5125.73, '$', False]
-      [70.1, 'kg', False]
-      [0.25, '', True]
-      [-12.0, '', False]
-      [1234.0, '', False]
+      ...     print([number.value, number.unit])
+      [5125.73, '$']
+      [70.1, 'kg']
+      [0.25, '']
+      [-12.0, '']
+      [1234.0, '']
       >>> parse_number("5.125,73", ",").value
       5125.73
     """
@@ -135,7 +133,7 @@ def _number_of(match: re.Match[str], point: str) -> Number | None:
     if limit and limit[0] == "<" and value > 0:
         value /= 2
     unit = "" if unit in _ORDINALS else _singular(before or unit)
-    return Number(value, unit, match["mark"] or "", bool(limit) and limit[0] in "<>")
+    return Number(value, unit, match["mark"] or "")
 
 
 def _singular(unit: str) -> str:

@@ -28,18 +28,14 @@ from hgr_jax.tables.arrow_columns import (
     with_categories,
 )
 from hgr_jax.tables.columns import Frame
-from hgr_jax.tables.databases import open_duckdb, quoted
 from hgr_jax.tables.faults import TableError, check_names, printable, reason_of
 from hgr_jax.tables.files import check_fits, names_of_text, parse_texts, read_table
 from hgr_jax.tables.reading import Reading
 from hgr_jax.tables.text_columns import columns_of_arrow
 from hgr_jax.tables.text_files import TextFile, open_text
 
-PARQUET = (".parquet", ".pq")
+PARQUET, FEATHER = (".parquet", ".pq"), (".feather", ".arrow", ".ipc")
 DELIMITED = (".csv", ".tsv", ".csv.gz", ".tsv.gz")
-FEATHER = (".feather", ".arrow", ".ipc")
-DUCKDB = (".duckdb", ".ddb")
-STREAMED = (*PARQUET, *DELIMITED, *FEATHER, *DUCKDB)
 """Endings of the files that are read in batches if they are large."""
 
 READ_AHEAD = 2
@@ -165,10 +161,7 @@ def as_source(table: Any) -> Source | None:
 
 def of_files(path: str | Path, reading: Reading) -> Source:
     """Return the source of a file, of a folder, or of the files that a pattern matches."""
-    shown = printable(str(path))
-    place = Path(path)
-    if not str(path):
-        raise TableError("the path of the table is empty")
+    shown, place = printable(str(path)), Path(path)
     if place.is_dir():
         files = sorted(
             file
@@ -187,60 +180,44 @@ def of_files(path: str | Path, reading: Reading) -> Source:
             )
         if not files:
             raise TableError(f"cannot read {shown}: Is a directory without a Parquet or CSV file")
-    elif place.exists():
-        files = [place]
     else:
-        files = sorted(map(Path, glob.glob(str(path), recursive=True)))
+        files = (
+            [place] if place.exists() else sorted(map(Path, glob.glob(str(path), recursive=True)))
+        )
         if not files:
             raise TableError(f"no such file: {shown}")
-    for ending in ((*DELIMITED, ".txt"), PARQUET, FEATHER, DUCKDB):
-        others = [file for file in files if not file.name.lower().endswith(ending)]
-        if not others:
-            break
-        if len(others) < len(files):
-            raise TableError(
-                f"{shown} is one table in several files only if all are of one kind; one is"
-                f" {printable(str(others[0]))}"
-            )
-    else:
+    endings = ((*DELIMITED, ".txt"), PARQUET, FEATHER)
+    kinds = {next((e for e in endings if f.name.lower().endswith(e)), ()): f for f in files}
+    if len(kinds) > 1 or () in kinds:
         raise TableError(
-            f"{printable(str(files[0]))} is no part of a table in several files: expected Parquet,"
-            f" CSV, Feather or DuckDB, by its ending ({', '.join(STREAMED)})"
+            f"{shown} is one table in several files only if all are of one kind, Parquet, CSV or"
+            f" Feather; two are {printable(', '.join(map(str, [*kinds.values()][:2])))}"
         )
-    if ending[0] == DELIMITED[0]:
+    if endings[0] in kinds:
         check_fits("CSV", printable(str(files[0])), reading)
         return _text_source(shown, files, reading)
-    _refuse_reading(shown, reading)
-    parts = []
-    for file in files:
-        with _explaining_part_errors(printable(str(file))):
-            parts.append(_typed_part(file, reading))
-    return Source.of(shown, parts)
-
-
-def _typed_part(file: Path, reading: Reading) -> Part:
-    """Return a file whose columns have types as a part."""
-    shown, name = printable(str(file)), file.name.lower()
-    if name.endswith(DUCKDB):
-        return _duckdb_part(file, reading)
-    check_fits("Feather" if name.endswith(FEATHER) else "Parquet", shown, reading)
-    form = "ipc" if name.endswith(FEATHER) else "parquet"
-    if form == "parquet":  # a dataset has no word for names that are repeated
-        kinds_of(require("pyarrow.parquet").read_schema(file), shown)
-    dataset = require("pyarrow.dataset").dataset(file, format=form)
-    return _fragment_part(next(dataset.get_fragments()), dataset.schema, shown)
-
-
-def _refuse_reading(shown: str, reading: Reading) -> None:
-    """Raise for options that files of typed columns do not have in batches."""
-    kept = ("columns", "drop", "table")
-    usual = Reading(**{name: getattr(reading, name) for name in kept})
+    usual = Reading(columns=reading.columns, drop=reading.drop)
     for option, value in vars(reading).items():
         if value != getattr(usual, option):
             raise TableError(
                 f"{option} is for CSV, and for a file that is read whole; {shown} has typed columns"
                 " or is too large for that: leave it out, or allow more memory"
             )
+    parts = []
+    for file in files:
+        with _explaining_part_errors(printable(str(file))):
+            parts.append(_typed_part(file))
+    return Source.of(shown, parts)
+
+
+def _typed_part(file: Path) -> Part:
+    """Return a file whose columns have types as a part."""
+    shown = printable(str(file))
+    form = "ipc" if file.name.lower().endswith(FEATHER) else "parquet"
+    if form == "parquet":  # a dataset has no word for names that are repeated
+        kinds_of(require("pyarrow.parquet").read_schema(file), shown)
+    dataset = require("pyarrow.dataset").dataset(file, format=form)
+    return _fragment_part(next(dataset.get_fragments()), dataset.schema, shown)
 
 
 def open_path(
@@ -254,42 +231,18 @@ def open_path(
       memory: size in bytes up to which a text file is read whole.
       rows_that_fit: number of rows up to which a file of so many columns is read whole.
     """
-    place = Path(path)
-    if not str(path):
-        raise TableError("the path of the table is empty")
-    if names_several(place) or (place.is_file() and _is_large(place, memory, rows_that_fit)):
+    place, name = Path(path), str(path).lower()
+    are_several = glob.has_magic(str(path)) and not place.exists()
+    is_large = False
+    if place.is_file() and name.endswith(PARQUET):
+        with contextlib.suppress(OSError, arrow().ArrowException):  # of which `read_table` tells
+            metadata = require("pyarrow.parquet").read_metadata(place)
+            is_large = metadata.num_rows > rows_that_fit(metadata.num_columns)
+    elif place.is_file() and name.endswith((*DELIMITED, *FEATHER)):
+        is_large = place.stat().st_size > memory
+    if str(path) and (place.is_dir() or are_several or is_large):
         return of_files(path, reading or Reading())
     return read_table(path, reading)
-
-
-def _is_large(file: Path, memory: int, rows_that_fit: Callable[[int], int]) -> bool:
-    """Return whether a file that can be read in batches is too large to be read whole."""
-    name = file.name.lower()
-    if not name.endswith(PARQUET):
-        return name.endswith(STREAMED) and file.stat().st_size > memory
-    try:
-        metadata = require("pyarrow.parquet").read_metadata(file)
-    except (OSError, arrow().ArrowException):
-        return False  # the reader of whole files says what is wrong
-    return bool(metadata.num_rows > rows_that_fit(metadata.num_columns))
-
-
-def names_several(path: Path) -> bool:
-    """Return whether a path is a folder, or a pattern of several files."""
-    return path.is_dir() or (glob.has_magic(str(path)) and not path.exists())
-
-
-def _duckdb_part(file: Path, reading: Reading) -> Part:
-    shown = printable(str(file))
-
-    def read(names: list[str], size: int) -> Iterator[Any]:
-        with open_duckdb(file, shown, reading.table) as (table, _):
-            chosen = table.project(", ".join(map(quoted, names)))
-            yield from arrow().RecordBatchReader.from_stream(chosen)
-
-    with open_duckdb(file, shown, reading.table) as (table, _):
-        schema = arrow().RecordBatchReader.from_stream(table.limit(0)).schema
-        return Part(shown, kinds_of(schema, shown), len(table), read)
 
 
 def _text_source(shown: str, paths: Sequence[Path], reading: Reading) -> Source:

@@ -26,7 +26,7 @@ STATISTICS_FORMATS = {
 
 LABELS_SHOWN = 8
 
-_CLOCK = re.compile(r"M?TIME|DTIME|HHMM|TOD|E8601TM|%tcHH")
+_HOURS = re.compile(r"M?TIME|DTIME|HHMM|TOD|E8601TM|%tcHH")
 _SECONDS = re.compile(r"DATETIME|YMDHMS|E8601DT|DATEAMPM|%tc|%tC")
 _DAYS = re.compile(
     r"[AESJ]?DATE|DDMMYY|MMDDYY|YYMMDD|[BE]8601DA|WORDDATE|WEEKDATE|JULIAN|MONYY|YYMM|YYQ|YYMON|MMYY"
@@ -40,7 +40,7 @@ _PERIODS = {"%tw": 52, "%tm": 12, "%tq": 4, "%th": 2, "%ty": 1}
 
 def read_statistics_file(
     contents: Contents, kind: str
-) -> tuple[list[str], list[Any], list[tuple[str, str]]]:
+) -> tuple[list[str], list[Any], dict[str, str]]:
     """Read a file of one of the `STATISTICS_FORMATS`: names, columns, notes.
 
     Durations are hours.  A scale of labelled values stays numbers, in their order; a column of
@@ -55,7 +55,7 @@ def read_statistics_file(
             )
         except Exception as error:  # a damaged file may raise anything
             raise unreadable(contents.shown, kind, error) from None
-    found, notes = [], []
+    found, notes = [], {}
     for name, values in columns.items():
         values, said = object_array(values), []
         if ranges := description.missing_ranges.get(name):
@@ -70,7 +70,7 @@ def read_statistics_file(
             values, note = _labelled(values, labels, is_scale=is_scale)
             said.append(note)
         found.append(values)
-        notes.append((name, "; ".join(filter(None, said))))
+        notes[name] = "; ".join(filter(None, said))
     return list(columns), found, notes
 
 
@@ -96,7 +96,7 @@ def _of_format(values: NDArray[Any], form: str, kind: str) -> tuple[NDArray[Any]
         return values, ""
     numbers, in_seconds = numbers.astype(float), "SPSS" in kind
     present = np.isfinite(numbers)
-    if _CLOCK.match(form):
+    if _HOURS.match(form):
         return numbers / (3.6e6 if kind == "Stata" else 3600), "hours"
     if periods := _PERIODS.get(form[:3]):
         year, part = np.divmod(np.where(present, numbers, 0), periods)

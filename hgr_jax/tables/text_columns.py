@@ -12,6 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from hgr_jax._optional import require
+from hgr_jax.tables.arrays import ParsedColumn, parsed_as
 from hgr_jax.tables.arrow_columns import arrow
 from hgr_jax.tables.databases import quoted
 from hgr_jax.tables.date_texts import ISO_DATE, UNMARKED_ORDERS, read_date
@@ -85,19 +86,6 @@ _FORMS = (
 """Forms of plain values; of integers, a point may lie between thousands, a zero begin a code."""
 
 
-class Parsed(NamedTuple):
-    """A column of texts, parsed.
-
-    Attributes:
-      values: ``(n,)``: float64, NaN where missing; ``datetime64``, NaT where missing; booleans; or
-        texts, ``""`` where missing.
-      meaning: what the texts mean.
-    """
-
-    values: NDArray[Any]
-    meaning: Meaning
-
-
 class TextColumns(NamedTuple):
     """The columns of a table of texts.
 
@@ -154,7 +142,7 @@ def columns_of_arrow(table: Any) -> TextColumns:
 
 def read_texts(
     table: TextColumns, hints: Mapping[str, Hints], wanted: Sequence[str]
-) -> tuple[dict[str, Parsed], dict[str, Texts]]:
+) -> tuple[dict[str, ParsedColumn], dict[str, Texts]]:
     """Parse columns of texts, which share a decimal point and the order of dates.
 
     Args:
@@ -171,8 +159,7 @@ def read_texts(
         meanings = decide_meanings(texts, hints)
         if all(_holds(columns[name], meaning) for name, meaning in meanings.items()):
             break
-    values = {n: meanings[n].parse(columns[n], hints[n].missing) for n in wanted}
-    parsed = {name: Parsed(values[name], meanings[name]) for name in wanted}
+    parsed = {n: parsed_as(meanings[n], columns[n], hints[n]) for n in wanted}
     return parsed, {name: texts[name] for name in wanted if not meanings[name].is_text}
 
 

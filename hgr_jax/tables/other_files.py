@@ -1,66 +1,105 @@
-"""Read JSON: records, records under a key, a record a line, columns by name."""
+"""Read tables of JSON, Parquet, Feather and databases: names, columns, and a note."""
 
 from __future__ import annotations
 
+import contextlib
 import json
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from hgr_jax.tables.databases import choose_table
-from hgr_jax.tables.faults import TableError, printable
+from hgr_jax._optional import require
+from hgr_jax.tables.arrays import as_frame, from_frame
+from hgr_jax.tables.arrow_columns import arrow, parquet_categories, with_categories
+from hgr_jax.tables.databases import choose_table, duckdb_table, sqlite_columns
+from hgr_jax.tables.faults import TableError, printable, unreadable
+from hgr_jax.tables.isolated import call_isolated
 from hgr_jax.tables.levels import Unusable, object_array
 from hgr_jax.tables.packed import Contents
 from hgr_jax.tables.reading import Reading
 from hgr_jax.tables.text_files import as_text
 
+NamedColumns = tuple[Sequence[Any], list[Any], str]
+"""Names, columns for `parse_column`, and a note on the file."""
+
 MAX_NESTED_SHOWN = 40
 """Number of characters of a nested value in messages."""
 
 
-def read_json(
-    contents: Contents, kind: str, reading: Reading
-) -> tuple[list[str], list[Any], list[tuple[str, str]]]:
-    """Read JSON: names, columns of objects, and notes."""
+def read_arrow(contents: Contents, kind: str, wanted: str | None) -> NamedColumns:
+    """Read Parquet, Feather, or the ``wanted`` table of DuckDB."""
+    note = ""
+    if kind == "DuckDB":
+        require("duckdb")
+        with contents.on_disk() as path:
+            table, note = call_isolated(duckdb_table, path, contents.shown, wanted, kind=kind)
+    else:
+        reader = require("pyarrow.parquet" if kind == "Parquet" else "pyarrow.feather")
+        source = arrow().BufferReader(contents.body)
+        try:
+            if kind == "Parquet":
+                with reader.ParquetFile(source) as file:
+                    table = with_categories(file.read(), parquet_categories(file.metadata))
+            else:
+                table = reader.read_table(source)
+            table.validate(full=True)  # damaged texts raise anything where they are read
+        except (OSError, arrow().ArrowException) as error:
+            raise unreadable(contents.shown, kind, error) from None
+    frame, names = as_frame(table)
+    return names, [from_frame(frame, place) for place in range(len(names))], note
+
+
+def read_sqlite(contents: Contents, wanted: str | None) -> NamedColumns:
+    """Read the ``wanted`` table of SQLite."""
+    with contents.on_disk() as path:
+        names, columns, note = call_isolated(
+            sqlite_columns, path, contents.shown, wanted, kind="SQLite"
+        )
+    binary = Unusable("binary data (BLOB), neither numbers nor text")
+    have_bytes = [bytes in set(map(type, values)) for values in columns]
+    values = map(object_array, columns)
+    return names, [binary if has else x for has, x in zip(have_bytes, values, strict=True)], note
+
+
+def read_json(contents: Contents, kind: str, reading: Reading) -> NamedColumns:
+    """Read JSON: records, records under a key, a record a line, columns by name."""
     shown = contents.shown
     with contents.on_disk() as path:
         text, note = as_text(path, shown, reading.encoding)
+    if not text.strip():
+        raise TableError(f"{shown} is empty: expected records")
     try:
         content, chosen = _find_table(_parse_json(text, kind, shown), shown, reading)
     except RecursionError:
         raise TableError(f"{shown}: its values are nested too deeply") from None
     names, columns = _columns_of(content, shown)
-    if "\\ud" in text.lower():  # the escape of half a character
-        names, *columns = (list(map(_whole, values)) for values in (names, *columns))
-    return names, list(map(_flat, columns)), [(shown, note), (shown, chosen)]
+    return names, list(map(_flat, columns)), "; ".join(filter(None, [note, chosen]))
 
 
 def _parse_json(text: str, kind: str, shown: str) -> Any:
     """Parse a value, or one in each line."""
-    if not text.strip():
-        raise TableError(f"{shown} is empty: expected records")
-    if kind == "JSON":
+    lines = [(number, line) for number, line in enumerate(text.split("\n"), 1) if line.strip()]
+    if kind == "JSON" and not _is_value(lines[0][1]):
+        lines = [(1, text)]
+    values = []
+    for number, line in lines:
         try:
-            return _loads(text)
+            values.append(_loads(line))
         except json.JSONDecodeError as error:
-            if not error.msg.startswith("Extra data"):
-                raise TableError(f"{shown}, line {error.lineno}: not JSON: {error.msg}") from None
-    records = []
-    for number, line in enumerate(text.split("\n"), 1):
-        try:
-            records += [_loads(line)] if line.strip() else []
-        except json.JSONDecodeError as error:
-            raise TableError(f"{shown}, line {number}: not JSON: {error.msg}") from None
-    return records
+            where = number + error.lineno - 1
+            raise TableError(f"{shown}, line {where}: not JSON: {error.msg}") from None
+    return values if kind != "JSON" or len(lines) > 1 else values[0]
+
+
+def _is_value(line: str) -> bool:
+    with contextlib.suppress(json.JSONDecodeError):
+        _loads(line)
+        return True
+    return False
 
 
 def _loads(text: str) -> Any:
     """Parse JSON; an integer of more digits than Python reads is infinite."""
-    try:
-        return json.loads(text)
-    except json.JSONDecodeError:
-        raise
-    except ValueError:
-        return json.loads(text, parse_int=float)
+    return json.loads(text, parse_int=lambda x: int(x) if len(x) < 400 else float(x))
 
 
 def _find_table(content: Any, shown: str, reading: Reading) -> tuple[Any, str]:
@@ -103,18 +142,13 @@ def _columns_of(content: Any, shown: str) -> tuple[list[str], list[list[Any]]]:
     raise TableError(f'{shown}: expected records, as in [{{"x": 1}}, {{"x": 2}}], or one a line')
 
 
-def _whole(value: Any) -> Any:
-    """Replace the halves of characters, which no file can hold, in a text."""
-    if not isinstance(value, str):
-        return value
-    return value.encode("utf-16", "surrogatepass").decode("utf-16", "replace")
-
-
 def _flat(values: Sequence[Any]) -> Any:
     """Return a column as an array of objects, or why it cannot be used."""
     nested = next((value for value in values if isinstance(value, Mapping | list)), None)
     if nested is None:
-        return object_array(values)
+        # Half a character has an escape in JSON, and is in no file.
+        texts = (v.encode(errors="replace").decode() if isinstance(v, str) else v for v in values)
+        return object_array([*texts])
     text = json.dumps(nested)
     dots = "..." if len(text) > MAX_NESTED_SHOWN else ""
     return Unusable(
