@@ -51,7 +51,8 @@ def is_array(value: Any) -> bool:
 
 def is_of_jax(value: Any) -> bool:
     """Tell whether a value is an array of JAX."""
-    return "jax" in sys.modules and isinstance(value, sys.modules["jax"].Array)
+    jax = sys.modules.get("jax")
+    return jax is not None and isinstance(value, jax.Array)
 
 
 def from_values(name: Any, values: Any) -> NDArray[Any]:
@@ -259,7 +260,7 @@ def _from_series(narwhals: Any, series: Any) -> Any:
         wide = dtype in (narwhals.Int128, narwhals.UInt128)
         integers = dtype.is_integer() and not wide and not has_nulls
         return series.to_numpy() if integers else _floats(narwhals, series)
-    if dtype == narwhals.Date or dtype == narwhals.Datetime:
+    if dtype in (narwhals.Date, narwhals.Datetime):
         moments = series.cast(narwhals.Datetime("us")) if dtype == narwhals.Date else series
         return _as_moments(_floats(narwhals, moments.dt.timestamp("us")), "M8[us]")
     if dtype == narwhals.Duration:

@@ -409,23 +409,24 @@ class _Builder:
     def add(self, name: str, column: Any) -> None:
         """Parse a column, and add it or the reason why it is unusable."""
         column, note, _ = parse_column(column, Hints(name=name, typed=True))
-        if isinstance(column, Unusable):
-            self.skipped[name] = column.reason
-            return
-        if note:
-            add_note(self.notes, name, note)
-        note = self.notes.get(name, "")
+        add_note(self.notes, name, note)
+        note = "" if isinstance(column, Unusable) else self.notes.get(name, "")
         if isinstance(column, np.ndarray):
             column = self._as_numbers(name, column)
         if isinstance(column, Category):
-            self._add_category(name, column)
+            column = self._as_category(name, column)
+        if isinstance(column, Unusable):
+            self.notes.pop(name, None)
+            self.skipped[name] = "; ".join(filter(None, [column.reason, note]))
+        elif isinstance(column, Category):
+            self.categories[name] = column
         else:
-            self._add_numbers(name, column)
-        if note and name in self.skipped:
-            self.skipped[name] += f"; {note}"
+            self.numbers[name] = column
 
-    def _as_numbers(self, name: str, column: NDArray[Any]) -> NDArray[Any] | Category:
-        """Return a parsed column as numbers, or the category that was asked for."""
+    def _as_numbers(
+        self, name: str, column: NDArray[Any]
+    ) -> NDArray[np.float64] | Category | Unusable:
+        """Return a parsed column as numbers, the category that was asked for, or why as neither."""
         kind = column.dtype.kind
         if kind == "M" and not np.isnat(column).all():
             first = column[~np.isnat(column)].min()
@@ -433,46 +434,30 @@ class _Builder:
         if kind == "m":
             add_note(self.notes, name, "a duration in days")
         column = as_numbers_in_days(column)
-        if name in self.as_categories:
-            return encode_numbers(column)
-        if self.integers_up_to and kind in "iuf":
-            present = column[np.isfinite(column)]
-            whole = np.array_equal(present, np.floor(present))
-            if whole and len(np.unique(present)) <= self.integers_up_to:
-                return encode_numbers(column)
-        return column
-
-    def _add_numbers(self, name: str, column: NDArray[Any]) -> None:
         values = column.astype(np.float64)
+        present = values[np.isfinite(values)]
+        few = self.integers_up_to and kind in "iuf" and np.array_equal(present, np.floor(present))
+        if name in self.as_categories or (few and len(np.unique(present)) <= self.integers_up_to):
+            return encode_numbers(column)
         infinite = np.isinf(values)
         if infinite.any():
-            values = np.where(infinite, np.nan, values)
+            values[infinite] = np.nan
             said = f"{counted(int(infinite.sum()), 'infinite value')} counted as missing"
             add_note(self.notes, name, said)
-        present = values[~np.isnan(values)]
-        digits = column.dtype if column.dtype.kind == "f" else values.dtype
         if not len(present):
-            self._skip(name, constant_reason(np.nan))
-        elif differ_by_rounding(present.astype(digits)):
-            self._skip(name, rounding_reason(present))
-        else:
-            self.numbers[name] = values
+            return Unusable(constant_reason(np.nan))
+        digits = column.dtype if column.dtype.kind == "f" else values.dtype
+        rounded = differ_by_rounding(present.astype(digits))
+        return Unusable(rounding_reason(present)) if rounded else values
 
-    def _add_category(self, name: str, column: Category) -> None:
-        if self.missing_level:
-            column = missing_as_level(column)
-        category, note = pool_rare_levels(column)
+    def _as_category(self, name: str, column: Category) -> Category | Unusable:
+        category, note = pool_rare_levels(
+            missing_as_level(column) if self.missing_level else column
+        )
+        add_note(self.notes, name, note)
         if isinstance(category, Unusable):
-            self._skip(name, category.reason)
             self.names_of_rows[name] = column.codes
-            return
-        if note:
-            add_note(self.notes, name, note)
-        self.categories[name] = category
-
-    def _skip(self, name: str, reason: str) -> None:
-        self.skipped[name] = reason
-        self.notes.pop(name, None)
+        return category
 
     def columns(self, names: Sequence[str], rows: int, frame: Any, labels: Any) -> Columns:
         """Return all columns that were added."""

@@ -123,9 +123,8 @@ def _read_columns(contents: Contents, kind: str, reading: Reading) -> Frame:
 
 def _read_sheet(contents: Contents, reading: Reading) -> Frame:
     shown = contents.shown
-    with contents.on_disk() as path:
-        require("python_calamine")
-        sheet = call_isolated(sheet_of, path, shown, reading.sheet, kind="a workbook")
+    require("python_calamine")
+    sheet = call_isolated(sheet_of, contents.path, shown, reading.sheet, kind="a workbook")
     rows = sheet.rows[max(reading.skip - sheet.line + 1, 0) :]
     before = max(reading.skip + 1, sheet.line)
     width = max(map(len, rows), default=0)
@@ -178,24 +177,23 @@ def _parse_columns(
 
 
 def _read_text(contents: Contents, reading: Reading) -> Frame:
-    with contents.on_disk() as path:
-        file = open_text(path, contents.shown, reading)
-        names, notes = names_of_text(file, reading)
-        rows = file.first_rows(FIRST_ROWS)
-        columns = {name: (f"c{i}", [row[i] for row in rows]) for i, name in enumerate(names)}
-        remarks = dict[str, Sequence[str]]()
+    file = open_text(contents, reading)
+    names, notes = names_of_text(file, reading)
+    rows = file.first_rows(FIRST_ROWS)
+    columns = {name: (f"c{i}", [row[i] for row in rows]) for i, name in enumerate(names)}
+    remarks = dict[str, Sequence[str]]()
 
-        def run(select: str) -> Any:
-            table, found = file.table(select)
-            remarks[found.shown] = found.notes
-            return table
+    def run(select: str) -> Any:
+        table, found = file.table(select)
+        remarks[found.shown] = found.notes
+        return table
 
-        def where(row: int) -> str:
-            return f"in line {file.line(row)}"
+    def where(row: int) -> str:
+        return f"in line {file.line(row)}"
 
-        comma = file.dialect.delimiter == ","
-        table = TextColumns(columns, run, file.holds(b"_"))
-        return parse_texts(contents.shown, table, (notes, remarks), reading, where, comma=comma)
+    comma = file.dialect.delimiter == ","
+    table = TextColumns(columns, run, file.holds(b"_"))
+    return parse_texts(contents.shown, table, (notes, remarks), reading, where, comma=comma)
 
 
 def names_of_text(file: TextFile, reading: Reading) -> tuple[list[str], dict[str, str]]:

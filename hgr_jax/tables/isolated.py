@@ -38,34 +38,28 @@ def call_isolated(
     Raises:
       TableError: for an error of the function, in one line, and for one that takes too much.
     """
-    modules = os.pathsep.join(filter(None, sys.path))
     task = pickle.dumps((function, (path, shown, wanted), MEMORY_LIMIT))
     seconds = TIME_LIMIT + path.stat().st_size / BYTES_A_SECOND
+    modules = os.pathsep.join(filter(None, sys.path))
+    child, environment = [sys.executable, "-c", _CHILD], {**os.environ, "PYTHONPATH": modules}
+    fault = f"{shown} cannot be read as {kind}: "
     try:
         found = subprocess.run(
-            [sys.executable, "-c", _CHILD],
-            input=task,
-            capture_output=True,
-            timeout=seconds,
-            env={**os.environ, "PYTHONPATH": modules},
-            check=False,
+            child, input=task, capture_output=True, timeout=seconds, env=environment, check=False
         )
     except subprocess.TimeoutExpired:
-        raise TableError(
-            f"{shown} cannot be read as {kind}: it takes more than {seconds:.2g} seconds; save the"
-            " table as CSV"
-        ) from None
+        said = f"it takes more than {seconds:.2g} seconds; save the table as CSV"
+        raise TableError(fault + said) from None
     if found.returncode:
         raise TableError(
-            f"{shown} cannot be read as {kind}: its library stopped, or needs more than"
-            f" {MEMORY_LIMIT / 2**30:.2g} GiB of memory; remove cells that are far from the table,"
-            " or save the table as CSV"
+            f"{fault}its library stopped, or needs more than {MEMORY_LIMIT / 2**30:.2g} GiB of"
+            " memory; remove cells that are far from the table, or save the table as CSV"
         )
     result = pickle.loads(found.stdout)  # which this module wrote
     if isinstance(result, TableError | ImportError):
         raise result
     if isinstance(result, BaseException):
-        raise TableError(f"{shown} cannot be read as {kind}: {reason_of(result)}")
+        raise TableError(fault + reason_of(result))
     return result
 
 

@@ -27,33 +27,29 @@ MAX_NESTED_SHOWN = 40
 
 def read_arrow(contents: Contents, kind: str, wanted: str | None) -> NamedColumns:
     """Read Parquet, Feather, or the ``wanted`` table of DuckDB."""
-    note = ""
+    note, shown = "", contents.shown
     if kind == "DuckDB":
         require("duckdb")
-        with contents.on_disk() as path:
-            table, note = call_isolated(duckdb_table, path, contents.shown, wanted, kind=kind)
+        table, note = call_isolated(duckdb_table, contents.path, shown, wanted, kind=kind)
     else:
         reader = require("pyarrow.parquet" if kind == "Parquet" else "pyarrow.feather")
-        source = arrow().BufferReader(contents.body)
         try:
             if kind == "Parquet":
-                with reader.ParquetFile(source) as file:
+                with reader.ParquetFile(contents.path) as file:
                     table = with_categories(file.read(), parquet_categories(file.metadata))
             else:
-                table = reader.read_table(source)
+                table = reader.read_table(contents.path, memory_map=False)
             table.validate(full=True)  # damaged texts raise anything where they are read
         except (OSError, arrow().ArrowException) as error:
-            raise unreadable(contents.shown, kind, error) from None
+            raise unreadable(shown, kind, error) from None
     frame, names = as_frame(table)
     return names, [from_frame(frame, place) for place in range(len(names))], note
 
 
 def read_sqlite(contents: Contents, wanted: str | None) -> NamedColumns:
     """Read the ``wanted`` table of SQLite."""
-    with contents.on_disk() as path:
-        names, columns, note = call_isolated(
-            sqlite_columns, path, contents.shown, wanted, kind="SQLite"
-        )
+    path, shown = contents.path, contents.shown
+    names, columns, note = call_isolated(sqlite_columns, path, shown, wanted, kind="SQLite")
     binary = Unusable("binary data (BLOB), neither numbers nor text")
     have_bytes = [bytes in set(map(type, values)) for values in columns]
     values = map(object_array, columns)
@@ -63,8 +59,7 @@ def read_sqlite(contents: Contents, wanted: str | None) -> NamedColumns:
 def read_json(contents: Contents, kind: str, reading: Reading) -> NamedColumns:
     """Read JSON: records, records under a key, a record a line, columns by name."""
     shown = contents.shown
-    with contents.on_disk() as path:
-        text, note = as_text(path, shown, reading.encoding)
+    text, note = as_text(contents.path, shown, reading.encoding)
     if not text.strip():
         raise TableError(f"{shown} is empty: expected records")
     try:

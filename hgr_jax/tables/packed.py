@@ -3,16 +3,17 @@
 from __future__ import annotations
 
 import bz2
-import contextlib
 import dataclasses
+import functools
 import gzip
-import io
 import lzma
 import re
+import shutil
 import sys
 import tempfile
+import weakref
 import zipfile
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from pathlib import Path, PurePath
 from typing import Any
 
@@ -55,68 +56,75 @@ _TABLE_NAME = re.compile(
     re.I,
 )
 
-_ZIP = b"PK\x03\x04"
-
-_WORKBOOK_MEMBERS = {"[Content_Types].xml", "content.xml"}
-"""What the zip archives hold that are .xlsx and .ods."""
-
 MAX_UNPACKED_SIZE, MAX_UNPACKED_RATIO = 2**30, 200
 """Largest number of bytes to which a file is unpacked, if that is more than so many times its size.
 
 Packed tables are rarely a fiftieth of their size; files that are made to fill the memory are a
 thousandth."""
 
+CHUNK, START = 2**23, 1000
+"""Numbers of bytes that are copied at a time, and that tell the format."""
+
+
+class Folder:
+    """A folder for copies of a file, made if it is used; it goes when nothing refers to it."""
+
+    @functools.cached_property
+    def path(self) -> Path:
+        """The path of the folder."""
+        path = Path(tempfile.mkdtemp(prefix="hgr-jax-"))
+        weakref.finalize(self, shutil.rmtree, path, ignore_errors=True)
+        return path
+
 
 @dataclasses.dataclass(frozen=True)
 class Contents:
-    """The contents of a file.
+    """The contents of a file, unpacked.
 
     Attributes:
-      body: all bytes, unpacked; of text and databases that are read in their place the first ones.
+      path: where they are.
       name: the name, whose ending may tell the format.
       shown: the name in messages.
       note: a note on what was unpacked.
-      path: place of a file that is not packed.
+      folder: where copies may be written.
     """
 
-    body: bytes
+    path: Path
     name: str
     shown: str
     note: str = ""
-    path: Path | None = None
+    folder: Folder = dataclasses.field(default_factory=Folder)
 
-    @contextlib.contextmanager
-    def on_disk(self) -> Iterator[Path]:
-        """Yield a path of the contents, for libraries that read only files."""
-        if self.path is not None:
-            yield self.path
-            return
-        with tempfile.TemporaryDirectory(ignore_cleanup_errors=True) as folder:
-            path = Path(folder) / "table"
-            path.write_bytes(self.body)
-            yield path
+    @property
+    def start(self) -> bytes:
+        """The first bytes."""
+        with self.path.open("rb") as file:
+            return file.read(START)
 
 
 def read_contents(path: Path) -> Contents:
-    """Read a file, and unpack ``.gz``, ``.bz2``, ``.xz``, ``.zst``, and a ``.zip`` of one table.
+    """Unpack a file: ``.gz``, ``.bz2``, ``.xz``, ``.zst``, and a ``.zip`` of one table.
 
     ``-`` is standard input.
     """
     shown = "standard input" if str(path) == "-" else printable(str(path))
-    if str(path) == "-":
-        if sys.stdin is None or sys.stdin.closed:
-            raise TableError("standard input is closed: pipe a table into it, or name a file")
-        contents = Contents(sys.stdin.buffer.read(), "", shown)
-    else:
-        try:
-            contents = _packed_contents(path, shown)
-        except (OSError, ValueError) as error:  # also a zero byte in the name
-            if isinstance(error, TableError):
-                raise
-            if isinstance(error, FileNotFoundError):
-                raise TableError(f"no such file: {shown}") from None
-            reason = getattr(error, "strerror", None) or error
-            raise TableError(f"cannot read {shown}: {reason}") from None
+    contents = Contents(path, path.name, shown)
+    try:
+        if shown == "standard input":
+            if sys.stdin is None or sys.stdin.closed:
+                raise TableError("standard input is closed: pipe a table into it, or name a file")
+            contents = _copied(sys.stdin.buffer, dataclasses.replace(contents, name=""))
+        elif not path.is_file():  # a pipe can be read only once
+            with path.open("rb") as file:
+                contents = _copied(file, contents)
+        contents.start  # noqa: B018 - raises for a file that cannot be read
+    except FileNotFoundError:
+        raise TableError(f"no such file: {shown}") from None
+    except TableError:
+        raise
+    except (OSError, ValueError) as error:  # also a zero byte in the name
+        reason = getattr(error, "strerror", None) or error
+        raise TableError(f"cannot read {shown}: {reason}") from None
     try:
         for _ in range(4):  # an archive can hold itself
             contents = _unpacked(contents) or contents
@@ -127,50 +135,45 @@ def read_contents(path: Path) -> Contents:
     return contents
 
 
-def _packed_contents(path: Path, shown: str) -> Contents:
-    """Return the contents of a file as they are."""
-    with path.open("rb") as file:
-        start = file.peek(1000)[:1000]  # a pipe can be read only once
-        place = path if path.is_file() else None
-        found = Contents(start, path.name, shown, path=place)
-        is_packed = start.startswith((_ZIP, *_OPENERS))
-        if place and not is_packed and format_of(found) in (*DATABASES, "CSV"):
-            return found
-        return dataclasses.replace(found, body=file.read())
+def _copied(file: Any, contents: Contents) -> Contents:
+    """Copy a file into the folder of some contents."""
+    packed_size = contents.path.stat().st_size if contents.path.is_file() else 2**50
+    limit = max(MAX_UNPACKED_SIZE, MAX_UNPACKED_RATIO * packed_size)
+    target = contents.folder.path / f"copy {len(list(contents.folder.path.iterdir()))}"
+    with target.open("wb") as copy:
+        while chunk := file.read(CHUNK):
+            copy.write(chunk)
+            if copy.tell() > limit:
+                raise ValueError(f"it is over {MAX_UNPACKED_RATIO} times its size, to fill disks")
+    return dataclasses.replace(contents, path=target)
 
 
-_OPENERS: dict[bytes, Callable[[io.BytesIO], Any]] = {
+_ZIP = b"PK\x03\x04"
+
+_OPENERS: dict[bytes, Callable[[str], Any]] = {
     b"\x1f\x8b": gzip.open,
     b"BZh": bz2.BZ2File,
     b"\xfd7zXZ\0": lzma.LZMAFile,
-    b"\x28\xb5\x2f\xfd": lambda file: arrow().CompressedInputStream(file, "zstd"),
+    b"\x28\xb5\x2f\xfd": lambda path: arrow().input_stream(path, compression="zstd"),
 }
 """What opens a packed file, by its first bytes."""
 
 
 def _unpacked(contents: Contents) -> Contents | None:
     """Take off one layer of packing; None if there is none."""
-    body, name, note = contents.body, PurePath(contents.name).stem, contents.note
-    packed = io.BytesIO(body)
-    with contextlib.ExitStack() as stack:
-        if body.startswith(_ZIP):
-            archive = stack.enter_context(zipfile.ZipFile(packed))
-            if not _WORKBOOK_MEMBERS.isdisjoint(archive.namelist()):
-                return None
-            name, note = _only_table(archive.namelist())
-            file: Any = stack.enter_context(archive.open(name))
-        else:
-            opener = next((o for start, o in _OPENERS.items() if body.startswith(start)), None)
-            if opener is None:
-                return None
-            file = stack.enter_context(opener(packed))
-        limit = max(MAX_UNPACKED_SIZE, MAX_UNPACKED_RATIO * len(body))
-        found = file.read(limit + 1)
-    if len(found) > limit:
-        raise ValueError(
-            f"it has over {MAX_UNPACKED_RATIO} times its size, made to fill the memory"
-        )
-    return Contents(found, name, contents.shown, note)
+    start, path = contents.start, str(contents.path)
+    opener = next((o for mark, o in _OPENERS.items() if start.startswith(mark)), None)
+    if opener is not None:
+        with opener(path) as file:
+            return _copied(file, dataclasses.replace(contents, name=PurePath(contents.name).stem))
+    if start.startswith(_ZIP):
+        with zipfile.ZipFile(path) as archive:
+            names = archive.namelist()
+            if {"[Content_Types].xml", "content.xml"}.isdisjoint(names):  # .xlsx, .ods
+                name, note = _only_table(names)
+                with archive.open(name) as file:
+                    return _copied(file, dataclasses.replace(contents, name=name, note=note))
+    return None
 
 
 def _only_table(names: list[str]) -> tuple[str, str]:
@@ -185,14 +188,14 @@ def _only_table(names: list[str]) -> tuple[str, str]:
 
 def format_of(contents: Contents) -> str:
     """Return the format, such as ``"CSV"``; a `TableError` for formats that are not read."""
-    if contents.body.startswith(_ZIP):  # another archive is unpacked
+    if contents.start.startswith(_ZIP):  # another archive is unpacked
         return "workbook"
-    if _OTHER_KINDS.match(contents.body):
+    start = contents.start
+    if _OTHER_KINDS.match(start):
         raise TableError(
             f"{contents.shown} is a file of another kind; expected {READABLE}: save, export or"
             " unpack the table as one of these"
         )
-    start = contents.body[:1000]
     found = next(
         (kind for pattern, kind in _FORMAT_BY_START.items() if re.match(pattern, start, re.S)),
         "CSV",

@@ -30,6 +30,7 @@ from hgr_jax.tables.arrow_columns import (
 from hgr_jax.tables.columns import Frame
 from hgr_jax.tables.faults import TableError, check_names, printable, reason_of
 from hgr_jax.tables.files import check_fits, names_of_text, parse_texts, read_table
+from hgr_jax.tables.packed import read_contents
 from hgr_jax.tables.reading import Reading
 from hgr_jax.tables.text_columns import columns_of_arrow
 from hgr_jax.tables.text_files import TextFile, open_text
@@ -252,7 +253,7 @@ def _text_source(shown: str, paths: Sequence[Path], reading: Reading) -> Source:
     for path in paths:
         name = printable(str(path))
         with _explaining_part_errors(name):
-            rows, file = open_text(path, name, reading).counted()
+            rows, file = open_text(read_contents(path), reading).counted()
         names, found = names_of_text(file, reading)
         check_names(name, names, list(reading.types))
         notes |= found

@@ -47,14 +47,12 @@ def read_statistics_file(
     labels without an order becomes these.  User-missing values are missing.
     """
     read = getattr(require("pyreadstat"), STATISTICS_FORMATS[kind])
-    options = {"user_missing": True} if kind == "SPSS" else {}
-    with contents.on_disk() as path:
-        try:
-            columns, description = read(
-                str(path), output_format="dict", disable_datetime_conversion=True, **options
-            )
-        except Exception as error:  # a damaged file may raise anything
-            raise unreadable(contents.shown, kind, error) from None
+    options: dict[str, Any] = {"user_missing": True} if kind == "SPSS" else {}
+    options |= {"output_format": "dict", "disable_datetime_conversion": True}
+    try:
+        columns, description = read(str(contents.path), **options)
+    except Exception as error:  # a damaged file may raise anything
+        raise unreadable(contents.shown, kind, error) from None
     found, notes = [], {}
     for name, values in columns.items():
         values, said = object_array(values), []

@@ -14,9 +14,6 @@ import dataclasses
 import io
 import itertools
 import re
-import shutil
-import tempfile
-import weakref
 from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
 from typing import Any
@@ -34,6 +31,7 @@ from hgr_jax.tables.dialects import (
 )
 from hgr_jax.tables.faults import READABLE, TableError, unreadable
 from hgr_jax.tables.layouts import find_footer
+from hgr_jax.tables.packed import CHUNK, Contents, Folder
 from hgr_jax.tables.reading import Reading
 
 HEAD_BYTES = 2**18
@@ -41,9 +39,6 @@ HEAD_BYTES = 2**18
 
 TAIL_BYTES = 2**15
 """Number of last bytes of a file among which notes and totals are looked for."""
-
-CHUNK = 2**23
-"""Number of bytes of a file that are checked at a time."""
 
 _BYTE_ORDER_MARKS = (
     (b"\xef\xbb\xbf", "utf-8-sig"),
@@ -205,39 +200,16 @@ class TextFile:
         return dataclasses.replace(self, path=path, skipped=0, lines_before=before, options=options)
 
 
-class Folder:
-    """A folder for copies of a file, which goes when nothing refers to it any more."""
-
-    def __init__(self) -> None:
-        """Make the folder."""
-        self.path = Path(tempfile.mkdtemp(prefix="hgr-jax-"))
-        weakref.finalize(self, shutil.rmtree, self.path, ignore_errors=True)
-
-
-def open_text(path: Path, shown: str, reading: Reading) -> TextFile:
-    """Return a text file, perhaps packed as .gz, as DuckDB can read it.
+def open_text(contents: Contents, reading: Reading) -> TextFile:
+    """Return a text file as DuckDB can read it.
 
     Raises:
       TableError: for bytes that are no text, an open quote at the beginning, and no table.
     """
-    folder = Folder()
-    with path.open("rb") as file:
-        is_packed = file.read(2) == b"\x1f\x8b"
-    if is_packed:
-        with (
-            arrow().input_stream(str(path), compression="gzip") as packed,
-            (folder.path / "unpacked").open("wb") as copy,
-        ):
-            while chunk := packed.read(CHUNK):
-                copy.write(chunk)
-        path = folder.path / "unpacked"
-    return _prepared(path, shown, reading, folder)
-
-
-def _prepared(path: Path, shown: str, reading: Reading, folder: Folder) -> TextFile:
-    size = path.stat().st_size
+    path, shown, folder = contents.path, contents.shown, contents.folder
     with path.open("rb") as file:
         start = file.read(HEAD_BYTES)
+        size = file.seek(0, io.SEEK_END)
         file.seek(max(size - TAIL_BYTES, 0) // 4 * 4)
         tail = file.read()
     encoding, note = _encoding_of(path, shown, reading.encoding)
@@ -252,21 +224,21 @@ def _prepared(path: Path, shown: str, reading: Reading, folder: Folder) -> TextF
     if reading.footer is None:
         text = head if is_whole else tail.decode(encoding, errors="ignore")
         last, remark = _footer(text, dialect, is_head=is_whole)
-    before = "".join(itertools.islice(io.StringIO(head, newline=""), dialect.lines_before))
     notes = tuple(filter(None, (*dialect.notes, remark, note)))
-    open_quotes = any(line.count('"') % 2 for line in before.splitlines())
-    # DuckDB counts lines with one end of line.
-    uneven = "\r" in before.replace("\r\n", "") or 0 < before.count("\r\n") < before.count("\n")
-    is_plain = encoding == "utf-8" and not start.startswith(codecs.BOM_UTF8)
-    is_plain = is_plain and not (uneven or open_quotes or last)
-    if is_plain and dialect.split is None and not dialect.comment:
+    before = head.splitlines(keepends=True)[: dialect.lines_before]
+    # DuckDB counts lines that have one end, and no quote that is open.
+    ends = {line[len(line.rstrip("\r\n")) :] for line in before}
+    countable = ends <= {"\n"} or ends <= {"\r\n"}
+    countable = countable and not any(line.count('"') % 2 for line in before)
+    is_plain = encoding == "utf-8" and countable and not start.startswith(codecs.BOM_UTF8)
+    if is_plain and not last and dialect.split is None and not dialect.comment:
         return TextFile(path, shown, folder, dialect, dialect.lines_before, notes=notes)
     copied = folder.path / "rows.csv"
     with (
-        path.open(encoding=encoding, newline="") as file,
-        copied.open("w", encoding="utf-8", newline="") as copy,
+        path.open(encoding=encoding, newline="") as lines,
+        copied.open("w", encoding="utf-8", newline="") as rows,
     ):
-        copy.writelines(dialect.rewritten(_lines_of_rows(file, dialect, last)))
+        rows.writelines(dialect.rewritten(_lines_of_rows(lines, dialect, last)))
     return TextFile(copied, shown, folder, dialect, 0, dialect.lines_before, notes)
 
 
