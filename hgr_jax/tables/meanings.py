@@ -379,7 +379,6 @@ class _Column:
         gap_signs = sum(tally.rows for tally in texts.present if is_gap_sign(tally.text))
         self.valued = self.present - gap_signs
         self.limited = [tally for tally in texts.present if tally.text[0] in "<>"]
-        self.limits = sum(tally.rows for tally in self.limited)
         self.few = len(texts.present) < SEVERAL
         self.digits = [tally for tally in texts.present if tally.text.isdecimal()]
         self.whole = sum(tally.rows for tally in self.digits)
@@ -430,7 +429,8 @@ class _Column:
             kind = count.kind
             if not count.rows or (kind.point and known.point not in (None, kind.point)):
                 continue
-            if self.few and self.limits > MOST * count.rows:  # classes: <=50K and >50K
+            limits = sum(tally.rows for tally in self.limited)
+            if self.few and limits > MOST * count.rows:  # classes: <=50K and >50K
                 continue
             odd = [text for text in count.odd if not is_gap_sign(text)]
             few_odd = kind.word == "numbers" and len(odd) <= FEW_ODD and not self.few
@@ -479,11 +479,12 @@ class _Column:
         told = kind.point == known.point and not grouped
         told = told and is_number(example.replace(kind.point or ".", "."))
         notes = [kind.example_note(example)] if example and not told else []
-        if self.limited and kind.point:
+        limited = [tally for tally in self.limited if kind.point and kind.read(tally.text)]
+        if limited:
+            below, rows = limited[0].text, counted(sum(tally.rows for tally in limited), "row")
             side = "half of a limit below which it lies, or the limit above which it lies"
-            said = f"{side}, in {counted(self.limits, 'row')}"
-            notes = [note for note in notes if example != self.limited[0].text]
-            notes.append(f"{kind.example_note(self.limited[0].text)} ({said})")
+            notes = [note for note in notes if below != example]
+            notes.append(f"{kind.example_note(below)} ({side}, in {rows})")
         if count.rows < self.present:
             odd = count.all_odd()
             first = min(odd.values())

@@ -111,7 +111,7 @@ def parse_number(text: str, point: str = ".") -> Number | None:
       >>> parse_number("5.125,73", ",").value
       5125.73
     """
-    if point == "." and is_number(text):
+    if is_number(text) and (point == "." or "." not in text):
         return Number(float(text))
     if len(text) > 60 or not any(map(str.isdecimal, text)):
         return None

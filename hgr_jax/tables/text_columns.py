@@ -71,7 +71,7 @@ _FORMS = (
         re.compile(ISO_DATE),
         re.compile(ISO_DATE),
         "try_cast(TEXT AS TIMESTAMP)",
-        "length(TEXT) NOT IN (10, 16, 19) AND NOT contains(TEXT, '.')",
+        "TEXT[5] <> '-' OR (length(TEXT) NOT IN (10, 16, 19) AND NOT contains(TEXT, '.'))",
     ),
     _decimal(".", _AS_NUMBER.format("TEXT"), "false"),
     _decimal(",", _AS_NUMBER.format("replace(TEXT, ',', '.')"), "contains(TEXT, '.')"),
@@ -79,7 +79,7 @@ _FORMS = (
         _INTEGER,
         _INTEGER,
         _AS_NUMBER.format("TEXT"),
-        "starts_with(TEXT, '0') OR TEXT LIKE '%.___'",
+        "starts_with(TEXT, '0') AND TEXT[2] BETWEEN '0' AND '9' OR TEXT LIKE '%.___'",
         ".",
     ),
 )
@@ -109,12 +109,10 @@ class TextColumns(NamedTuple):
                 select.append(f"{text} AS t{place}")
             else:
                 forms[name] = form
-                select.append(
-                    f"CASE WHEN NOT ({form.doubt}) THEN {form.value} END AS v{place}, CASE WHEN"
-                    f" v{place} IS NULL AND TEXT <> '' THEN TEXT END AS t{place}".replace(
-                        "TEXT", text
-                    )
-                )
+                doubt = f"({form.doubt})" + self.underscores * " OR contains(TEXT, '_')"
+                value = f"CASE WHEN NOT ({doubt}) THEN {form.value} END AS v{place}"
+                odd = f"CASE WHEN v{place} IS NULL AND TEXT <> '' THEN TEXT END AS t{place}"
+                select.append(f"{value}, {odd}".replace("TEXT", text))
         table = self.run(", ".join(select))
         found = {}
         for place, name in enumerate(hints):
