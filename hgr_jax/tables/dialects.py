@@ -86,7 +86,7 @@ def _at_gaps(line: str) -> list[str]:
 def _at_ends(line: str, ends: Sequence[int]) -> list[str]:
     """Split a line of columns of fixed width."""
     line = line.expandtabs()
-    places = itertools.pairwise((0, *ends, max(len(line), ends[-1])))
+    places = itertools.pairwise((0, *ends, max(len(line), *ends, 0)))
     cells = [line[start:end].strip() for start, end in places]
     return cells if any(cells) else []
 
@@ -284,9 +284,12 @@ def _spaced(lines: Sequence[str], *, forced: bool) -> Dialect | None:
     The table begins with the first lines of one length, below any others.
     """
     places = [place for place, line in enumerate(lines) if line.strip()][-SCORED_LINES:]
-    lines = [lines[place] for place in places]
-    for split, share in ((_at_gaps, 1), (_WORDS.findall, NEARLY_ALL)):
-        dialect = Dialect("\t", split=split, notes=("columns are apart by spaces",))
+    lines = [lines[place].rstrip("\r\n") for place in places]
+    spaced, fixed = "columns are apart by spaces", "columns are of fixed width"
+    at_ends = functools.partial(_at_ends, ends=_fixed_ends(lines))
+    kinds = ((_at_gaps, 1.0, spaced), (_WORDS.findall, NEARLY_ALL, spaced), (at_ends, 1.0, fixed))
+    for split, share, note in kinds:
+        dialect = Dialect("\t", split=split, notes=(note,))
         rows = split_lines(lines, dialect)[0]
         widths = [len(row) for row in rows]
         width = collections.Counter(widths[1:] or widths).most_common(1)[0][0]
@@ -300,14 +303,7 @@ def _spaced(lines: Sequence[str], *, forced: bool) -> Dialect | None:
         if width > 1 and valued and (forced or regular):
             above = places[start - 1] if start > 1 else 0
             return dataclasses.replace(dialect, width=width, lines_before=above)
-    ends = _fixed_ends([line.rstrip("\r\n") for line in lines])
-    if not ends:
-        return None
-    split_at = functools.partial(_at_ends, ends=ends)
-    notes = ("columns are of fixed width",)
-    dialect = Dialect("\t", len(ends) + 1, split=split_at, notes=notes)
-    valued = forced or _share_of_values(split_lines(lines, dialect)[0][1:]) >= MIN_VALUES
-    return dialect if valued else None
+    return None
 
 
 def _begin_of_longest_run(widths: Sequence[int], width: int) -> int:

@@ -217,13 +217,8 @@ def parse_texts(
 ) -> Frame:
     """Parse the columns of text files that are one table.
 
-    Args:
-      shown: name of the table in messages.
-      table: the columns of texts.
-      notes: notes on columns by name, and remarks on files by their names.
-      reading: how the files are read.
-      where: words the place of a row.
-      comma: whether commas are between the values: then they are no decimal points.
+    ``notes`` are on columns by name, and remarks on files by their names; ``where`` words the place
+    of a row; a ``comma`` between the values is no decimal point.
     """
     chosen = reading.chosen(shown, list(table.columns))
     # The columns of a file decide together what a comma is, unless it is between the values.

@@ -41,11 +41,7 @@ def read_given(a: Any, b: Any, given: Any) -> tuple[list[Floats], frozenset[int]
 
 
 def read_column(name: str, value: Any) -> tuple[Floats, bool]:
-    """Read a variable ``(n,)``, NaN where missing: numbers, or codes of levels (True).
-
-    Raises:
-      TypeError, ValueError: as `read_given` does.
-    """
+    """Read a variable ``(n,)``, NaN where missing: numbers, or codes of levels (True)."""
     column = read_variable(name, value)
     if not isinstance(column, Category):
         return as_host_column(name, column, None), False

@@ -26,17 +26,10 @@ _CHILD = "from hgr_jax.tables.isolated import answer; answer()"
 def call_isolated(
     function: Callable[..., Any], path: Path, shown: str, wanted: Any, *, kind: str
 ) -> Any:
-    """Return what a function of a module returns for a file, and for what is wanted of it.
+    """Return what a function of a module returns for a file, whose name is ``shown`` in messages.
 
-    Args:
-      function: takes the path, the name in messages, and what is wanted.
-      path: the file.
-      shown: its name in messages.
-      wanted: the sheet or table to read, None for any.
-      kind: the format in messages.
-
-    Raises:
-      TableError: for an error of the function, in one line, and for one that takes too much.
+    It takes the path, ``shown``, and the sheet or table that is ``wanted``, None for any.  Its
+    error, and too much memory or time, is a `TableError` of one line that names the ``kind``.
     """
     task = pickle.dumps((function, (path, shown, wanted), MEMORY_LIMIT))
     seconds = TIME_LIMIT + path.stat().st_size / BYTES_A_SECOND

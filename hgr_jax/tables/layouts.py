@@ -290,13 +290,7 @@ def _names_of(lines: Sequence[Row], width: int, *, fixed: bool) -> tuple[int, li
 
 
 def find_footer(rows: Sequence[Row], width: int, complete: bool) -> tuple[int, str]:
-    """Return how many of the last rows are no data, and a note on them.
-
-    Args:
-      rows: the last rows, blank ones included.
-      width: number of columns.
-      complete: whether they are all rows.
-    """
+    """Return how many of the last rows are no data, and a note; ``complete`` if these are all."""
     end = len(rows)
     sparse = end
     while sparse > 1 and (

@@ -198,8 +198,7 @@ def as_codes(x: Any) -> Any:
 def codes_of_labels(labels: Any, levels: Sequence[str], pooled: Sequence[str]) -> NDArray[Any]:
     """Return the positions of labels ``(n,)`` in levels; those pooled are in the last one.
 
-    Raises:
-      ValueError: for a label that is in neither.
+    Raises a ValueError for a label that is in neither.
     """
     texts = np.array([str(text) for text in labels.tolist()], object)
     codes = encode_by_levels(texts, levels)

@@ -566,12 +566,7 @@ def _kinds_of_sample(sample: Sequence[str], wanted: str | None) -> Sequence[Kind
 
 
 def decide_meanings(columns: Mapping[str, Texts], hints: Mapping[str, Hints]) -> dict[str, Meaning]:
-    """Decide the meanings of the columns of a table, which share a decimal point and date order.
-
-    Args:
-      columns: the texts of the columns by name.
-      hints: what is known of each of them.
-    """
+    """Decide what columns mean, by name: those of a table share a decimal point and date order."""
     counts = {name: _Column(texts, hints[name]) for name, texts in columns.items()}
 
     def decided(name: str, **known: Any) -> Meaning:

@@ -112,13 +112,10 @@ def missing_of_all(
     parsed: Frame,
     missing: Mapping[str, int],
 ) -> dict[str, int]:
-    """Count the missing values of all rows of a table of texts, of which a sample was parsed.
+    """Count the missing values of all rows of a table of texts, of which a ``sample`` was parsed.
 
-    Args:
-      read: yields all rows of some columns, in batches.
-      sample: the texts of the sample.
-      parsed: what they are: those of another kind than their column are missing, too.
-      missing: number of texts that mean a missing value, by column.
+    ``read`` yields all rows of some columns, in batches; ``missing`` counts texts that mean a
+    missing value.  Those of another kind than their column, as ``parsed``, are missing too.
     """
     compute, counts, odd = arrow().compute, dict(missing), {}
     for name in parsed.columns:

@@ -226,11 +226,8 @@ def open_path(
 ) -> Frame | Source:
     """Read a file whole, or return the source of a folder, a pattern or a large file.
 
-    Args:
-      path: a path for `of_files` or `read_table`.
-      reading: how to read a file whole.
-      memory: size in bytes up to which a text file is read whole.
-      rows_that_fit: number of rows up to which a file of so many columns is read whole.
+    A text file is large from a size of ``memory`` bytes, Parquet from a number of rows that do not
+    fit, given its number of columns.
     """
     place, name = Path(path), str(path).lower()
     are_several = glob.has_magic(str(path)) and not place.exists()

@@ -141,15 +141,10 @@ def columns_of_arrow(table: Any) -> TextColumns:
 def read_texts(
     table: TextColumns, hints: Mapping[str, Hints], wanted: Sequence[str]
 ) -> tuple[dict[str, ParsedColumn], dict[str, Texts]]:
-    """Parse columns of texts, which share a decimal point and the order of dates.
-
-    Args:
-      table: the columns.
-      hints: what is known of those that decide.
-      wanted: names of those to return; the others only help to decide.
+    """Parse columns of texts by what is known of them; all of these decide together.
 
     Returns:
-      The wanted columns by name, and the texts of those of them that are not text.
+      The ``wanted`` columns by name, and the texts of those of them that are not text.
     """
     for at_once in (True, False):
         columns = table.read(hints, at_once=at_once)

@@ -201,11 +201,7 @@ class TextFile:
 
 
 def open_text(contents: Contents, reading: Reading) -> TextFile:
-    """Return a text file as DuckDB can read it.
-
-    Raises:
-      TableError: for bytes that are no text, an open quote at the beginning, and no table.
-    """
+    """Return a text file as DuckDB can read it; raise for bytes or quotes that are none."""
     path, shown, folder = contents.path, contents.shown, contents.folder
     with path.open("rb") as file:
         start = file.read(HEAD_BYTES)
