@@ -132,8 +132,7 @@ def _read_sheet(contents: Contents, reading: Reading) -> Frame:
     if not any(map(any, texts)):
         raise TableError(f"{shown} is empty: expected a row of column names, then rows")
     lines = [before + place for place in range(len(rows))]
-    names_row = reading.names_row(texts, lines, shown)
-    layout = find_layout(texts, width, names_row, shown, totals=reading.footer is None)
+    layout = find_layout(texts, lines, width, reading, shown)
     end, note = reading.footer or 0, ""
     if reading.footer is None:
         end, note = find_footer(texts[layout.first :], width, complete=True)
@@ -145,7 +144,7 @@ def _read_sheet(contents: Contents, reading: Reading) -> Frame:
     def where(row: int) -> str:
         return f"in row {lines[places[row]]} of the sheet"
 
-    remarks = "; ".join(filter(None, [*sheet.notes, *layout.remarks(lines), note]))
+    remarks = "; ".join(filter(None, [*sheet.notes, *layout.notes, note]))
     return _parse_columns({shown: remarks}, layout.names, columns, reading, where, typed=True)
 
 
