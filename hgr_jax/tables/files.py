@@ -27,7 +27,7 @@ from hgr_jax.tables.layouts import find_footer, find_layout
 from hgr_jax.tables.levels import Category, Unusable, encode_numbers, object_array
 from hgr_jax.tables.meanings import IDENTIFIERS, missing_note
 from hgr_jax.tables.other_files import read_arrow, read_json, read_sqlite
-from hgr_jax.tables.packed import DATABASES, Contents, format_of, read_contents
+from hgr_jax.tables.packed import Contents, format_of, read_contents
 from hgr_jax.tables.reading import Reading
 from hgr_jax.tables.statistics_files import STATISTICS_FORMATS, read_statistics_file
 from hgr_jax.tables.text_columns import FIRST_ROWS, TextColumns, read_texts
@@ -92,7 +92,7 @@ def check_fits(kind: str, shown: str, reading: Reading) -> None:
     """Raise a `TableError` for a sheet or a table that a file of a format cannot have."""
     for option, kinds, what in (
         ("sheet", ("workbook",), "workbooks"),
-        ("table", (*DATABASES, "JSON"), "databases and JSON"),
+        ("table", ("SQLite", "DuckDB", "JSON"), "databases and JSON"),
     ):
         if getattr(reading, option) is not None and kind not in kinds:
             raise TableError(f"{option} is for {what}: leave it out for {shown} ({kind})")

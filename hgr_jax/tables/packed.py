@@ -29,8 +29,6 @@ FORMATS = {
 }
 """Formats by the ending of the name, of files whose first bytes do not tell; others are CSV."""
 
-DATABASES = ("SQLite", "DuckDB")
-
 _FORMAT_BY_START = {
     rb"PAR1[^\t\r\n -~]": "Parquet",  # not "PAR1,PAR2", names of columns
     rb"ARROW1\0|FEA1\0": "Feather",

@@ -31,7 +31,7 @@ from hgr_jax.tables.dialects import (
 )
 from hgr_jax.tables.faults import READABLE, TableError, unreadable
 from hgr_jax.tables.layouts import find_footer
-from hgr_jax.tables.packed import CHUNK, Contents, Folder
+from hgr_jax.tables.packed import CHUNK, Contents
 from hgr_jax.tables.reading import Reading
 
 HEAD_BYTES = 2**18
@@ -56,8 +56,7 @@ class TextFile:
 
     Attributes:
       path: where it is, in UTF-8.
-      shown: the name in messages.
-      folder: where copies of it may be written.
+      contents: the original file.
       dialect: how its lines make a table.
       skipped: number of its lines before the rows.
       lines_before: number of lines of the original file before the first line of this one.
@@ -66,13 +65,17 @@ class TextFile:
     """
 
     path: Path
-    shown: str
-    folder: Folder
+    contents: Contents
     dialect: Dialect
     skipped: int
     lines_before: int = 0
     notes: tuple[str, ...] = ()
     options: str = ""
+
+    @property
+    def shown(self) -> str:
+        """The name in messages."""
+        return self.contents.shown
 
     def query(self, select: str) -> str:
         """Return SQL for what is selected of the rows, whose columns are ``c0``, ``c1``, ...."""
@@ -188,7 +191,7 @@ class TextFile:
         body = self.path.read_bytes()
         _check_quotes(body, self.shown, self.dialect.delimiter, self.lines_before + 1)
         self.check_widths()
-        path = self.folder.path / "mended.csv"
+        path = self.contents.folder.path / "mended.csv"
         with path.open("w", encoding="utf-8", newline="") as file:
             writer = csv.writer(file, delimiter=self.dialect.delimiter, lineterminator="\n")
             for cells, _ in self._rows():
@@ -202,7 +205,7 @@ class TextFile:
 
 def open_text(contents: Contents, reading: Reading) -> TextFile:
     """Return a text file as DuckDB can read it; raise for bytes or quotes that are none."""
-    path, shown, folder = contents.path, contents.shown, contents.folder
+    path, shown = contents.path, contents.shown
     with path.open("rb") as file:
         start = file.read(HEAD_BYTES)
         size = file.seek(0, io.SEEK_END)
@@ -228,14 +231,14 @@ def open_text(contents: Contents, reading: Reading) -> TextFile:
     countable = countable and not any(line.count('"') % 2 for line in before)
     is_plain = encoding == "utf-8" and countable and not start.startswith(codecs.BOM_UTF8)
     if is_plain and not last and dialect.split is None and not dialect.comment:
-        return TextFile(path, shown, folder, dialect, dialect.lines_before, notes=notes)
-    copied = folder.path / "rows.csv"
+        return TextFile(path, contents, dialect, dialect.lines_before, notes=notes)
+    copied = contents.folder.path / "rows.csv"
     with (
         path.open(encoding=encoding, newline="") as lines,
         copied.open("w", encoding="utf-8", newline="") as rows,
     ):
         rows.writelines(dialect.rewritten(_lines_of_rows(lines, dialect, last)))
-    return TextFile(copied, shown, folder, dialect, 0, dialect.lines_before, notes)
+    return TextFile(copied, contents, dialect, 0, dialect.lines_before, notes)
 
 
 def _lines_of_rows(file: Iterable[str], dialect: Dialect, last: int) -> Iterator[str]:
