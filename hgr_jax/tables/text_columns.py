@@ -71,7 +71,7 @@ _FORMS = (
         re.compile(ISO_DATE),
         re.compile(ISO_DATE),
         "try_cast(TEXT AS TIMESTAMP)",
-        "TEXT[5] <> '-' OR (length(TEXT) NOT IN (10, 16, 19) AND NOT contains(TEXT, '.'))",
+        f"NOT regexp_full_match(TEXT, '{ISO_DATE}') OR starts_with(TEXT, '0000')",
     ),
     _decimal(".", _AS_NUMBER.format("TEXT"), "false"),
     _decimal(",", _AS_NUMBER.format("replace(TEXT, ',', '.')"), "contains(TEXT, '.')"),
