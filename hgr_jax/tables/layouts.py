@@ -9,7 +9,7 @@ from __future__ import annotations
 import dataclasses
 import functools
 import re
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 
 import numpy as np
 
@@ -198,8 +198,12 @@ def _valued_columns(rows: Sequence[Row], begin: int, width: int) -> list[bool]:
 def _name_lines(rows: Sequence[Row], begin: int, valued: Sequence[bool]) -> int:
     """Count the lines from ``begin`` that hold names or units, not values."""
     if not any(valued):
-        repeated = len(valued) > 1 and _repeat(rows, begin, valued, all)
-        return 0 if repeated else 1
+        below = [
+            {row[column] for row in rows[begin + 1 :] if len(row) > column}
+            for column in range(len(valued))
+        ]
+        repeated = [cell and cell in texts for cell, texts in zip(rows[begin], below, strict=False)]
+        return 0 if len(valued) > 1 and all(repeated) else 1  # texts that occur below are no names
     count = 0
     while count < MAX_NAME_LINES and begin + count < len(rows):
         row = rows[begin + count]
@@ -208,14 +212,11 @@ def _name_lines(rows: Sequence[Row], begin: int, valued: Sequence[bool]) -> int:
         inside = [cell for cell, is_valued in zip(row, valued, strict=False) if is_valued and cell]
         values = [cell for cell in inside if is_value(cell)]
         words = [cell for cell in inside if not is_value(cell) and not _is_absent(cell)]
-        others = [c for c, is_valued in zip(row, valued, strict=False) if not is_valued and c]
         may_number = values and (words or not count)
         if may_number and _may_number_columns(values, rows, begin + count):
             values = []
             words = words or inside
         if not words or (values and len(words) <= len(values)):
-            if count == 0 and not values and others and not _repeat(rows, begin, valued, any):
-                return 1  # names of some columns only
             break
         count += 1
     return count
@@ -242,17 +243,6 @@ def _is_time(text: str) -> bool:
     """Tell whether a text may be a year or a date."""
     is_year = len(text) == 4 and text.isdecimal() and 1500 <= int(text) <= 2200
     return is_year or (not is_number(text) and _is_moment(text))
-
-
-def _repeat(
-    rows: Sequence[Row], begin: int, valued: Sequence[bool], which: Callable[..., bool]
-) -> bool:
-    """Tell whether any or all texts of a line occur below it in their columns."""
-    return which(
-        cell and any(len(row) > column and row[column] == cell for row in rows[begin + 1 :])
-        for column, cell in enumerate(rows[begin])
-        if column < len(valued) and not valued[column]
-    )
 
 
 def _names_of(lines: Sequence[Row], width: int, *, fixed: bool) -> tuple[int, list[str]]:
@@ -286,11 +276,7 @@ def find_footer(rows: Sequence[Row], width: int, complete: bool) -> tuple[int, s
         _filled(rows[sparse - 1]) <= max(1, width // 3) or len(rows[sparse - 1]) < width
     ):
         sparse -= 1
-    nameless = [bool(row) and not row[0] and any(row) for row in rows]
-    words = [not any(map(is_value, row)) for row in rows[sparse:]]
-    if any(nameless[sparse:]) and all(words) and not any(nameless[:sparse]):
-        end = sparse  # words without what names the row
-    elif width > 1:
+    if width > 1:
         end = next((p for p in range(sparse, end) if _is_note(rows[p], width)), end)
     end = _last_filled(rows[:end])
     notes = [next(filter(None, row))[:40] for row in rows[end:] if any(row)]

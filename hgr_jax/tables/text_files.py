@@ -14,13 +14,14 @@ import dataclasses
 import io
 import itertools
 import re
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
 from hgr_jax._optional import require
 from hgr_jax._texts import counted
 from hgr_jax.tables.arrow_columns import arrow
+from hgr_jax.tables.databases import quoted
 from hgr_jax.tables.dialects import (
     DELIMITERS,
     Dialect,
@@ -90,20 +91,15 @@ class TextFile:
             f" nullstr = '\x01'{self.options}) WHERE NOT ({blank})"
         )
 
-    def _flags(self) -> tuple[str, str]:
-        """Return SQL that tells whether a row has more values than the table, or fewer."""
-        width = self.dialect.width
-        return f"c{width} IS NOT NULL AS long", f"c{width - 1} IS NULL AS short"
-
     def table(self, select: str) -> tuple[Any, TextFile]:
         """Return an Arrow table of what is selected of the rows, and the file, with notes on them.
 
         Raises:
           TableError: for no rows, an open quote, and a row with too many values.
         """
-        query = ", ".join([select, *self._flags()])
-        table, file = self._run(lambda data, file: data.sql(file.query(query)).to_arrow_table())
-        total = arrow().compute.sum
+        width, total = self.dialect.width, arrow().compute.sum
+        select = f"{select}, c{width} IS NOT NULL AS long, c{width - 1} IS NULL AS short"
+        table, file = self._run(lambda data, file: data.sql(file.query(select)).to_arrow_table())
         long, short = (total(table[flag]).as_py() or 0 for flag in ("long", "short"))
         return table, file._checked(table.num_rows, long, short)
 
@@ -118,13 +114,6 @@ class TextFile:
         with self.path.open("rb") as file:
             return any(character in chunk for chunk in iter(lambda: file.read(CHUNK), b""))
 
-    def counted(self) -> tuple[int, TextFile]:
-        """Return the number of rows, and the file as it can be read in batches, with notes."""
-        flags = (flag.partition(" AS ")[0] for flag in self._flags())
-        select = ", ".join(["count(*)", *(f"count(*) FILTER ({flag})" for flag in flags)])
-        counts, file = self._run(lambda data, file: data.sql(file.query(select)).fetchall()[0])
-        return counts[0], file._checked(*counts)
-
     def _checked(self, rows: int, long: int, short: int) -> TextFile:
         """Check rows that are longer or shorter than the table; note the latter."""
         if not rows:
@@ -138,11 +127,11 @@ class TextFile:
         note = f"{said}, the first in line {next(uneven, 0)}: the rest is missing"
         return dataclasses.replace(self, notes=(*self.notes, note))
 
-    def batches(self) -> Iterator[Any]:
-        """Yield the rows as Arrow batches of texts."""
-        names = ", ".join(f"c{place}" for place in range(self.dialect.width))
+    def batches(self, names: Sequence[str], *_: Any) -> Iterator[Any]:
+        """Yield the rows as Arrow batches of texts, with names of the columns."""
+        select = ", ".join(f"c{place} AS {quoted(name)}" for place, name in enumerate(names))
         with contextlib.closing(require("duckdb").connect()) as database:
-            yield from arrow().RecordBatchReader.from_stream(database.sql(self.query(names)))
+            yield from arrow().RecordBatchReader.from_stream(database.sql(self.query(select)))
 
     def _run(self, read: Callable[[Any, TextFile], Any]) -> tuple[Any, TextFile]:
         """Return what a function of a connection and a file returns, and the file that it took.
