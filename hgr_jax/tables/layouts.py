@@ -198,12 +198,12 @@ def _valued_columns(rows: Sequence[Row], begin: int, width: int) -> list[bool]:
 def _name_lines(rows: Sequence[Row], begin: int, valued: Sequence[bool]) -> int:
     """Count the lines from ``begin`` that hold names or units, not values."""
     if not any(valued):
-        below = [
-            {row[column] for row in rows[begin + 1 :] if len(row) > column}
-            for column in range(len(valued))
+        below = rows[begin + 1 :]
+        repeated = [  # texts that occur below are no names
+            cell and any(cell == row[column] for row in below if len(row) > column)
+            for column, cell in enumerate(rows[begin])
         ]
-        repeated = [cell and cell in texts for cell, texts in zip(rows[begin], below, strict=False)]
-        return 0 if len(valued) > 1 and all(repeated) else 1  # texts that occur below are no names
+        return 0 if len(valued) > 1 and all(repeated) else 1
     count = 0
     while count < MAX_NAME_LINES and begin + count < len(rows):
         row = rows[begin + count]

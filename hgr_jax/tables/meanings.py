@@ -526,7 +526,7 @@ class _Column:
     def _plain_text(self, wrong: str) -> Meaning:
         """Return the meaning of plain text, with a note on texts that are read as missing."""
         if not self.present or wrong:
-            return Meaning(TEXT_KIND if wrong else KINDS[0], note=wrong)
+            return Meaning(TEXT_KIND if self.present else KINDS[0], note=wrong)
         blanks = self.texts.rows - self.present
         if len(self.texts.present) == 1 and min(blanks, self.present) >= MIN_BLANKS:
             only = self.texts.present[0].text

@@ -108,7 +108,7 @@ def read_contents(path: Path) -> Contents:
     shown = "standard input" if str(path) == "-" else printable(str(path))
     contents = Contents(path, path.name, shown)
     try:
-        if shown == "standard input":
+        if str(path) == "-":
             if sys.stdin is None or sys.stdin.closed:
                 raise TableError("standard input is closed: pipe a table into it, or name a file")
             contents = _copied(sys.stdin.buffer, dataclasses.replace(contents, name=""))
