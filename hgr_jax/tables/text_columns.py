@@ -14,7 +14,6 @@ from numpy.typing import NDArray
 from hgr_jax._optional import require
 from hgr_jax.tables.arrays import ParsedColumn, parsed_as
 from hgr_jax.tables.arrow_columns import arrow
-from hgr_jax.tables.databases import quoted
 from hgr_jax.tables.date_texts import ISO_DATE, UNMARKED_ORDERS, read_date
 from hgr_jax.tables.meanings import (
     Coded,
@@ -130,12 +129,14 @@ def columns_of_arrow(table: Any) -> TextColumns:
 
     def run(select: str) -> Any:
         with contextlib.closing(require("duckdb").connect()) as database:
-            database.register("texts", table)
+            database.register("texts", table.rename_columns(places))
             return database.sql(f"SELECT {select} FROM texts").to_arrow_table()
 
-    head = table.slice(0, FIRST_ROWS).to_pydict()
-    texts = {name: [(text or "").strip() for text in values] for name, values in head.items()}
-    return TextColumns({name: (quoted(name), values) for name, values in texts.items()}, run)
+    places, head = [f"c{i}" for i in range(table.num_columns)], table.slice(0, FIRST_ROWS)
+    texts = [[(text or "").strip() for text in column.to_pylist()] for column in head.columns]
+    return TextColumns(
+        dict(zip(table.column_names, zip(places, texts, strict=True), strict=True)), run
+    )
 
 
 def read_texts(
