@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import subprocess
+import sys
 from pathlib import Path
 
 import numpy as np
@@ -56,6 +58,12 @@ def test_values_are_those_of_texts(
     for name, column in expected.columns.items():
         np.testing.assert_array_equal(found.columns[name], column)
     assert of_batches.rows == expected.rows
+
+
+def test_a_text_file_is_read_without_pandas(tmp_path: Path) -> None:
+    path = write(tmp_path, "x,day,town\n1.5,2021-02-03,Rome\n,,\n2.5,2021-02-04,Oslo\n")
+    code = "import sys, hgr_jax; hgr_jax.read_table(sys.argv[1]); sys.exit('pandas' in sys.modules)"
+    assert subprocess.run([sys.executable, "-c", code, path], check=False).returncode == 0
 
 
 def test_forms_of_first_texts() -> None:

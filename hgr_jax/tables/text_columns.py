@@ -118,7 +118,8 @@ class TextColumns(NamedTuple):
             codes, levels = encoded_texts(table[f"t{place}"])
             found[name] = Coded(codes, [level.strip() for level in levels])
             if name in forms:
-                values = table[f"v{place}"].to_numpy()
+                missing = np.datetime64("NaT", "us") if not forms[name].point else np.nan
+                values = as_numpy(table[f"v{place}"].combine_chunks(), missing)
                 examples = _examples(self.columns[name][1], values)
                 found[name] = Coded(*found[name][:2], values, examples, forms[name].point)
         return found
@@ -209,4 +210,18 @@ def encoded_texts(texts: Any) -> tuple[NDArray[np.int32], list[str]]:
     if texts.nbytes >= 2**31:
         texts = texts.cast(arrow().large_string())
     encoded = texts.combine_chunks().dictionary_encode()
-    return encoded.indices.fill_null(-1).to_numpy(), encoded.dictionary.to_pylist()
+    return as_numpy(encoded.indices, np.int32(-1)), encoded.dictionary.to_pylist()
+
+
+def as_numpy(array: Any, missing: Any) -> NDArray[Any]:
+    """Return an Arrow array of numbers of the type of ``missing``, which stands for null.
+
+    The methods of pyarrow that do this import pandas.
+    """
+    bits, data = array.buffers()
+    rows = slice(array.offset, array.offset + len(array))
+    values = np.frombuffer(data, np.asarray(missing).dtype)[rows]
+    if not array.null_count:
+        return values
+    valid = np.unpackbits(np.frombuffer(bits, np.uint8), bitorder="little")[rows]
+    return np.where(valid.astype(bool), values, missing)
