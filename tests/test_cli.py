@@ -26,7 +26,7 @@ from hgr_jax.cli.outputs import WRITTEN
 @pytest.mark.parametrize(
     ("command", "heavy"),
     [
-        ("scan t.csv --out out", {"jax", "matplotlib", "optax", "sklearn"}),
+        ("scan t.csv --out out", {"jax", "matplotlib", "optax", "pandas", "sklearn"}),
         ("pair t.csv x kind --out out", {"jax", "optax", "sklearn"}),
     ],
 )

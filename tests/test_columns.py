@@ -413,10 +413,6 @@ OF_ARROW: dict[str, tuple[Any, str]] = {
     "decimal128": (pa.array(QUARTERS, pa.decimal128(20, 2)), "numbers"),
     "decimal256": (pa.array(QUARTERS, pa.decimal256(50, 2)), "numbers"),
     "date64": (pa.array([moment.date() for moment in MOMENTS], pa.date64()), "numbers"),
-    "run ends": (
-        pa.RunEndEncodedArray.from_arrays(pa.array([5, ROWS]), pa.array([1.5, 2.0])),
-        "numbers",
-    ),
     "bool8": (
         pa.ExtensionArray.from_storage(pa.bool8(), pa.array([i % 2 for i in COUNT], pa.int8())),
         "numbers",
@@ -449,7 +445,7 @@ def test_a_type_means_the_same_whoever_brings_it(name: str, holder: str, tmp_pat
             pyarrow.parquet.write_table(table, tmp_path / "t.parquet")
             table = tmp_path / "t.parquet"
         elif holder == "polars":
-            if name in ("decimal256", "union", "interval", "run ends", "category of integers"):
+            if name in ("decimal256", "union", "interval", "category of integers"):
                 pytest.skip("polars has no such type")
             table = pl.from_arrow(table)
         elif holder == "batches":

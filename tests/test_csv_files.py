@@ -85,6 +85,13 @@ def test_first_lines(head: str, ending: str, tmp_path: Path) -> None:
     read_twice(tmp_path / "t.csv")
 
 
+def test_names_that_differ_in_case(tmp_path: Path) -> None:
+    rows = [f"{i},{-i},a{i % 3}" for i in range(ROWS)]
+    (tmp_path / "t.csv").write_text("\n".join(['x,X,"x "" y"', *rows, ""]))
+    frame = read_twice(tmp_path / "t.csv")
+    assert frame.column("X")[1] == -1
+
+
 def test_packed_files(tmp_path: Path) -> None:
     write(tmp_path / "t.csv", "money")
     packed = tmp_path / "t.csv.gz"

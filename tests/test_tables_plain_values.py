@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import subprocess
+import sys
 from pathlib import Path
 
 import numpy as np
@@ -34,6 +36,7 @@ LATE = {
     "three digits after a point": [f"1.{i + 101}" for i in range(700)],
     "other points": ["1.234,5", "2.5", "0,25", "1,234", "1,234.5"],
     "days that are none": ["2021-02-30", "2021-2-3", "2021/02/03", "2021-02-03T10:00Z"],
+    "zones": ["2021-02-03T10:00:00.0+02:00", "2021-02-03 10:00+02", "0000-01-01"],
     "many digits": ["12345678901234567890", "9007199254740993"],
     "signs and powers": ["+5", "-1e3", ".5", "5.", "inf", "-Infinity", " 7 ", "0x10", "1d5"],
 }
@@ -55,6 +58,12 @@ def test_values_are_those_of_texts(
     for name, column in expected.columns.items():
         np.testing.assert_array_equal(found.columns[name], column)
     assert of_batches.rows == expected.rows
+
+
+def test_a_text_file_is_read_without_pandas(tmp_path: Path) -> None:
+    path = write(tmp_path, "x,day,town\n1.5,2021-02-03,Rome\n,,\n2.5,2021-02-04,Oslo\n")
+    code = "import sys, hgr_jax; hgr_jax.read_table(sys.argv[1]); sys.exit('pandas' in sys.modules)"
+    assert subprocess.run([sys.executable, "-c", code, path], check=False).returncode == 0
 
 
 def test_forms_of_first_texts() -> None:

@@ -31,23 +31,18 @@ class ParsedColumn(NamedTuple):
     kind: str = ""
 
 
-def without_mask_of_matrix(table: Any) -> Any:
-    """Return a matrix of a NumPy dtype, with masked entries missing."""
-    if isinstance(table, np.ma.MaskedArray):
-        if table.dtype.kind in "fiub":
-            return np.ma.filled(table.astype(np.float64), np.nan)
-        objects = table.data.astype(object)
-        objects[np.ma.getmaskarray(table)] = None
-        return objects
-    if table.dtype.kind == "V" and "float" in table.dtype.name:  # of JAX: bfloat16, float8
-        return table.astype(np.float32)
-    return np.asarray(table) if isinstance(table, np.ndarray) else table
+def host_values(array: Any) -> Any:
+    """Return an array of a NumPy dtype, with masked entries missing."""
+    array = without_mask(array)
+    if array.dtype.kind == "V" and "float" in array.dtype.name:  # of JAX: bfloat16, float8
+        return array.astype(np.float32)
+    return np.asarray(array) if isinstance(array, np.ndarray) else array
 
 
 def from_values(name: Any, values: Any) -> NDArray[Any]:
     """Return a column of a mapping as an array, of objects where NumPy would convert to text."""
     if isinstance(values, np.ma.MaskedArray):
-        return np.asarray(without_mask_of_matrix(values))
+        return np.asarray(host_values(values))
     try:
         array = np.asarray(values)
     except ValueError:  # ragged

@@ -41,10 +41,7 @@ def plain_type(dtype: Any) -> Any:
     """Return the Arrow type as which a scan reads a type: that of its values, whoever wrote it."""
     pa, types = arrow(), arrow().types
     if isinstance(dtype, pa.BaseExtensionType):
-        is_boolean = getattr(dtype, "extension_name", "") == "arrow.bool8"
-        return pa.bool_() if is_boolean else plain_type(dtype.storage_type)
-    if types.is_run_end_encoded(dtype):
-        return plain_type(dtype.value_type)
+        return plain_type(dtype.storage_type)
     if types.is_decimal(dtype):
         return pa.float64()
     return pa.timestamp("ms") if types.is_date64(dtype) else dtype
@@ -55,22 +52,15 @@ def as_plain(table: Any) -> Any:
     for place, field in enumerate(table.schema):
         target = plain_type(field.type)
         if target != field.type:
-            column = _plain_values_of(table.column(place), target)
-            table = table.set_column(place, field.name, column)
+            column = table.column(place)
+            if isinstance(field.type, arrow().BaseExtensionType):
+                chunks = [chunk.storage for chunk in column.chunks]
+                column = arrow().chunked_array(chunks, field.type.storage_type)
+            elif arrow().types.is_decimal(field.type) and field.type.bit_width < 128:
+                wide = arrow().decimal128(field.type.precision, field.type.scale)
+                column = column.cast(wide)  # of which alone it has a cast to numbers
+            table = table.set_column(place, field.name, column.cast(target))
     return table
-
-
-def _plain_values_of(column: Any, target: Any) -> Any:
-    pa, types, dtype = arrow(), arrow().types, column.type
-    chunks = column.chunks if isinstance(column, pa.ChunkedArray) else [column]
-    if isinstance(dtype, pa.BaseExtensionType):
-        column = pa.chunked_array([chunk.storage for chunk in chunks], dtype.storage_type)
-    elif types.is_run_end_encoded(dtype):
-        decoded = [arrow().compute.run_end_decode(chunk) for chunk in chunks]
-        column = pa.chunked_array(decoded, dtype.value_type)
-    elif types.is_decimal(dtype) and dtype.bit_width < 128:
-        column = column.cast(pa.decimal128(dtype.precision, dtype.scale))
-    return column if column.type == target else column.cast(target)
 
 
 def parquet_categories(metadata: Any) -> list[str]:

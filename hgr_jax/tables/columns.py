@@ -19,8 +19,8 @@ from hgr_jax.tables.arrays import (
     as_numbers_in_days,
     from_frame,
     from_values,
+    host_values,
     parse_column,
-    without_mask_of_matrix,
 )
 from hgr_jax.tables.faults import TableError, check_names
 from hgr_jax.tables.levels import (
@@ -326,7 +326,7 @@ def as_columns(
             raise ValueError(
                 f"table must have shape (n, p), n and p >= 1; got shape {tuple(table.shape)}."
             )
-        table = without_mask_of_matrix(table)
+        table = host_values(table)
         given_names = [f"x{i}" for i in range(table.shape[1])] if names is None else list(names)
         if len(given_names) != table.shape[1]:
             raise ValueError(
@@ -342,8 +342,13 @@ def as_columns(
         check_indexes(table=table)
         given_names = list(table)
         series = [from_values(name, values) for name, values in table.items()]
-        _check_rows(given_names, series)
-        rows = len(series[0]) if series else 0
+        counts = dict(zip(given_names, map(len, series), strict=True))
+        rows = max(counts.values(), default=0)
+        if {*counts.values()} - {rows}:
+            shown = ", ".join(f"{name!r}: {count}" for name, count in [*counts.items()][:5])
+            raise ValueError(
+                f"the columns of a table must have the same number of rows; got {shown}."
+            )
     else:
         builder.notes |= notes or {}
         frame, given_names = as_frame(table)
@@ -373,13 +378,6 @@ def _encode_frame_column(values: NDArray[Any]) -> NDArray[Any] | Category:
         return values
     missing = values == ""
     return encode_texts(values[~missing], missing)
-
-
-def _check_rows(names: list[Any], columns: list[NDArray[Any]]) -> None:
-    if len({len(column) for column in columns}) > 1:
-        pairs = zip(names[:5], columns, strict=False)
-        shown = ", ".join(f"{name!r}: {len(column)}" for name, column in pairs)
-        raise ValueError(f"the columns of a table must have the same number of rows; got {shown}.")
 
 
 def _holds_only_numbers(matrix: NDArray[Any]) -> bool:

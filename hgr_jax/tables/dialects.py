@@ -151,16 +151,15 @@ def find_dialect(text: str, shown: str, reading: Reading) -> Dialect:
             note = f"{counted(above, 'line')} above the table left out (--skip, --header N)"
             dialect = dataclasses.replace(dialect, notes=(*dialect.notes, note))
     rows, ends = split_lines(used, dialect)
-    names_row = reading.names_row(rows, ends, shown)
-    layout = find_layout(rows, dialect.width, names_row, shown, totals=reading.footer is None)
+    layout = find_layout(rows, ends, dialect.width, reading, shown)
     named = dialect.width if layout.names_row is None else max(1, len(rows[layout.names_row]))
     if named < dialect.width and dialect.delimiter != "\t":  # rows with too many values
         dialect = dataclasses.replace(dialect, width=named)
-        layout = find_layout(rows, named, names_row, shown, totals=reading.footer is None)
+        layout = find_layout(rows, ends, named, reading, shown)
     if dialect.width == 1 and not delimiter and not any(map(is_value, rows[-1])):
         note = "no character between values was found: one column (--delimiter)"
         dialect = dataclasses.replace(dialect, notes=(*dialect.notes, note))
-    notes = [*dialect.notes, *layout.remarks(ends)]
+    notes = [*dialect.notes, *layout.notes]
     if mark and layout.names:
         layout.names[0] = layout.names[0].lstrip(mark).lstrip() or layout.names[0]
     if comments:

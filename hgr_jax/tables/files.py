@@ -27,7 +27,7 @@ from hgr_jax.tables.layouts import find_footer, find_layout
 from hgr_jax.tables.levels import Category, Unusable, encode_numbers, object_array
 from hgr_jax.tables.meanings import IDENTIFIERS, missing_note
 from hgr_jax.tables.other_files import read_arrow, read_json, read_sqlite
-from hgr_jax.tables.packed import DATABASES, Contents, format_of, read_contents
+from hgr_jax.tables.packed import Contents, format_of, read_contents
 from hgr_jax.tables.reading import Reading
 from hgr_jax.tables.statistics_files import STATISTICS_FORMATS, read_statistics_file
 from hgr_jax.tables.text_columns import FIRST_ROWS, TextColumns, read_texts
@@ -92,7 +92,7 @@ def check_fits(kind: str, shown: str, reading: Reading) -> None:
     """Raise a `TableError` for a sheet or a table that a file of a format cannot have."""
     for option, kinds, what in (
         ("sheet", ("workbook",), "workbooks"),
-        ("table", (*DATABASES, "JSON"), "databases and JSON"),
+        ("table", ("SQLite", "DuckDB", "JSON"), "databases and JSON"),
     ):
         if getattr(reading, option) is not None and kind not in kinds:
             raise TableError(f"{option} is for {what}: leave it out for {shown} ({kind})")
@@ -132,8 +132,7 @@ def _read_sheet(contents: Contents, reading: Reading) -> Frame:
     if not any(map(any, texts)):
         raise TableError(f"{shown} is empty: expected a row of column names, then rows")
     lines = [before + place for place in range(len(rows))]
-    names_row = reading.names_row(texts, lines, shown)
-    layout = find_layout(texts, width, names_row, shown, totals=reading.footer is None)
+    layout = find_layout(texts, lines, width, reading, shown)
     end, note = reading.footer or 0, ""
     if reading.footer is None:
         end, note = find_footer(texts[layout.first :], width, complete=True)
@@ -145,7 +144,7 @@ def _read_sheet(contents: Contents, reading: Reading) -> Frame:
     def where(row: int) -> str:
         return f"in row {lines[places[row]]} of the sheet"
 
-    remarks = "; ".join(filter(None, [*sheet.notes, *layout.remarks(lines), note]))
+    remarks = "; ".join(filter(None, [*sheet.notes, *layout.notes, note]))
     return _parse_columns({shown: remarks}, layout.names, columns, reading, where, typed=True)
 
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 import dataclasses
 import functools
 import re
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 
 import numpy as np
 
@@ -17,9 +17,7 @@ from hgr_jax._texts import counted
 from hgr_jax.tables.faults import TableError
 from hgr_jax.tables.meanings import MOMENTS, is_gap_sign, is_missing
 from hgr_jax.tables.number_texts import FRACTION, as_number, is_number, parse_number
-
-LINE = "\N{NUMBER SIGN}LINE"
-"""What stands for the number of a line in a note."""
+from hgr_jax.tables.reading import Reading
 
 Row = Sequence[str]
 """The trimmed texts of a line; ``""`` where a cell is empty."""
@@ -59,17 +57,13 @@ class TableLayout:
       names: the names of the columns; ``""`` for a column without one.
       names_row: position of the row of the names, None if there is none.
       first: position of the first row of data.
-      notes: what was found out, one sentence each, and the row whose line `LINE` stands for.
+      notes: what was found out, one sentence each.
     """
 
     names: list[str]
     names_row: int | None
     first: int
-    notes: list[tuple[str, int]] = dataclasses.field(default_factory=list)
-
-    def remarks(self, lines: Sequence[int]) -> list[str]:
-        """Return the notes, given the line of each row."""
-        return [note.replace(LINE, str(lines[row])) for note, row in self.notes]
+    notes: list[str] = dataclasses.field(default_factory=list)
 
 
 @functools.lru_cache(maxsize=10_000)
@@ -92,27 +86,23 @@ def _is_moment(text: str) -> bool:
 
 
 def find_layout(
-    rows: Sequence[Row], width: int, names_row: int | bool, shown: str, *, totals: bool = True
+    rows: Sequence[Row], lines: Sequence[int], width: int, reading: Reading, shown: str
 ) -> TableLayout:
-    """Find the layout of a table from its first rows.
+    """Find the layout of a table of so many columns from its first rows, blank ones included.
 
-    Args:
-      rows: the first rows, blank ones included.
-      width: number of columns.
-      names_row: position of the row of names; True to find it, False if there is none.
-      shown: name of the file in messages.
-      totals: whether a first row of totals is left out.
-
-    Raises:
-      TableError: where most columns have no name.
+    ``lines`` are those on which the rows end.  A `TableError` where most columns have no name.
     """
+    names_row, notes = reading.header, list[str]()
     fixed = not isinstance(names_row, bool)
-    begin = int(names_row) if fixed else _first_full(rows, width)
-    notes: list[tuple[str, int]] = []
+    begin = _first_full(rows, width)
+    if fixed:
+        begin = next((place for place, end in enumerate(lines) if end >= names_row), -1)
+        if begin < 0 or not any(rows[begin]):
+            raise TableError(f"{shown} has no names in line {names_row}")
     titles = [place for place in range(begin) if any(rows[place])]
     if titles and not fixed:
         title = next(filter(None, rows[titles[0]]))[:40]
-        notes.append((f"{counted(len(titles), 'line')} of titles skipped ({title!r})", begin))
+        notes.append(f"{counted(len(titles), 'line')} of titles skipped ({title!r})")
     if names_row is False:
         return TableLayout([""] * width, None, begin, notes)
     valued = _valued_columns(rows, begin, width)
@@ -120,29 +110,28 @@ def find_layout(
     if fixed:
         count = max(count, 1)
     if not count:
-        said = f"line {LINE} holds values: it is read as data, not as names (--header N)"
-        notes.append((said, begin))
+        line = lines[begin]
+        notes.append(f"line {line} holds values: it is read as data, not as names (--header N)")
         return TableLayout([""] * width, None, begin, notes)
     place, names = _names_of(rows[begin : begin + count], width, fixed=fixed)
-    names = [re.sub(r"\s*[\r\n]+\s*", " ", name) for name in names]
+    names, line = [re.sub(r"\s*[\r\n]+\s*", " ", name) for name in names], lines[begin + place]
     if (titles or place) and not fixed:
-        notes.append((f"names in line {LINE}", begin + place))
-    for other in range(place + 1, count):
-        listed = ", ".join(filter(None, rows[begin + other]))[:40]
-        notes.append((f"line {LINE} holds no values ({listed}): left out", begin + other))
+        notes.append(f"names in line {line}")
+    for other in range(begin + place + 1, begin + count):
+        listed = ", ".join(filter(None, rows[other]))[:40]
+        notes.append(f"line {lines[other]} holds no values ({listed}): left out")
     if any(names) and all(map(is_value, filter(None, names))) and not fixed:
         listed = ", ".join(filter(None, names))[:40]
-        notes.append((f"line {LINE}, {listed}, is read as names (--no-header)", begin + place))
+        notes.append(f"line {line}, {listed}, is read as names (--no-header)")
     if not fixed and width > 2 and sum(map(bool, names)) < width / 2:
         raise TableError(
             f"{shown}: the names of the columns were not found, and values seem to begin in line"
             f" {begin + count + 1}; say by --header N which line holds the names, or --no-header"
         )
     first = begin + count
-    if totals and first < len(rows) - 3 and _is_total(rows[first:], 0):
+    if reading.footer is None and first < len(rows) - 3 and _is_total(rows[first:], 0):
         label = next(filter(None, rows[first]))[:40]
-        said = f"line {LINE}, {label!r}, is left out as a row of totals (--footer 0)"
-        notes.append((said, first))
+        notes.append(f"line {lines[first]}, {label!r}, is left out as a row of totals (--footer 0)")
         first += 1
     return TableLayout(names, begin + place, first, notes)
 
@@ -209,8 +198,12 @@ def _valued_columns(rows: Sequence[Row], begin: int, width: int) -> list[bool]:
 def _name_lines(rows: Sequence[Row], begin: int, valued: Sequence[bool]) -> int:
     """Count the lines from ``begin`` that hold names or units, not values."""
     if not any(valued):
-        repeated = len(valued) > 1 and _repeat(rows, begin, valued, all)
-        return 0 if repeated else 1
+        below = rows[begin + 1 :]
+        repeated = [  # texts that occur below are no names
+            cell and any(cell == row[column] for row in below if len(row) > column)
+            for column, cell in enumerate(rows[begin])
+        ]
+        return 0 if len(valued) > 1 and all(repeated) else 1
     count = 0
     while count < MAX_NAME_LINES and begin + count < len(rows):
         row = rows[begin + count]
@@ -219,14 +212,11 @@ def _name_lines(rows: Sequence[Row], begin: int, valued: Sequence[bool]) -> int:
         inside = [cell for cell, is_valued in zip(row, valued, strict=False) if is_valued and cell]
         values = [cell for cell in inside if is_value(cell)]
         words = [cell for cell in inside if not is_value(cell) and not _is_absent(cell)]
-        others = [c for c, is_valued in zip(row, valued, strict=False) if not is_valued and c]
         may_number = values and (words or not count)
         if may_number and _may_number_columns(values, rows, begin + count):
             values = []
             words = words or inside
         if not words or (values and len(words) <= len(values)):
-            if count == 0 and not values and others and not _repeat(rows, begin, valued, any):
-                return 1  # names of some columns only
             break
         count += 1
     return count
@@ -253,17 +243,6 @@ def _is_time(text: str) -> bool:
     """Tell whether a text may be a year or a date."""
     is_year = len(text) == 4 and text.isdecimal() and 1500 <= int(text) <= 2200
     return is_year or (not is_number(text) and _is_moment(text))
-
-
-def _repeat(
-    rows: Sequence[Row], begin: int, valued: Sequence[bool], which: Callable[..., bool]
-) -> bool:
-    """Tell whether any or all texts of a line occur below it in their columns."""
-    return which(
-        cell and any(len(row) > column and row[column] == cell for row in rows[begin + 1 :])
-        for column, cell in enumerate(rows[begin])
-        if column < len(valued) and not valued[column]
-    )
 
 
 def _names_of(lines: Sequence[Row], width: int, *, fixed: bool) -> tuple[int, list[str]]:
@@ -297,11 +276,7 @@ def find_footer(rows: Sequence[Row], width: int, complete: bool) -> tuple[int, s
         _filled(rows[sparse - 1]) <= max(1, width // 3) or len(rows[sparse - 1]) < width
     ):
         sparse -= 1
-    nameless = [bool(row) and not row[0] and any(row) for row in rows]
-    words = [not any(map(is_value, row)) for row in rows[sparse:]]
-    if any(nameless[sparse:]) and all(words) and not any(nameless[:sparse]):
-        end = sparse  # words without what names the row
-    elif width > 1:
+    if width > 1:
         end = next((p for p in range(sparse, end) if _is_note(rows[p], width)), end)
     end = _last_filled(rows[:end])
     notes = [next(filter(None, row))[:40] for row in rows[end:] if any(row)]

@@ -399,10 +399,8 @@ class _Column:
                 return meaning
         candidates = self._candidates(known)
         if not candidates:
-            if known.type:
-                note = f"no value is a {known.type}, as its type says"
-                return dataclasses.replace(self._plain_text(), note=note)
-            return self._plain_text()
+            wrong = known.type and f"no value is a {known.type}, as its type says"
+            return self._plain_text(wrong or "")
         most = max(count.rows for count in candidates)
         tied = [count for count in candidates if count.rows == most]
         count = self._preferred(tied, known)
@@ -525,10 +523,10 @@ class _Column:
             return Meaning(TEXT_KIND, skip=f"{skip}, which float64 does not hold exactly")
         return None
 
-    def _plain_text(self) -> Meaning:
+    def _plain_text(self, wrong: str) -> Meaning:
         """Return the meaning of plain text, with a note on texts that are read as missing."""
-        if not self.present:
-            return Meaning(KINDS[0])
+        if not self.present or wrong:
+            return Meaning(TEXT_KIND if self.present else KINDS[0], note=wrong)
         blanks = self.texts.rows - self.present
         if len(self.texts.present) == 1 and min(blanks, self.present) >= MIN_BLANKS:
             only = self.texts.present[0].text

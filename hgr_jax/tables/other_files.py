@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import contextlib
 import json
 from collections.abc import Mapping, Sequence
 from typing import Any
@@ -71,30 +70,20 @@ def read_json(contents: Contents, kind: str, reading: Reading) -> NamedColumns:
 
 
 def _parse_json(text: str, kind: str, shown: str) -> Any:
-    """Parse a value, or one in each line."""
-    lines = [(number, line) for number, line in enumerate(text.split("\n"), 1) if line.strip()]
-    if kind == "JSON" and not _is_value(lines[0][1]):
-        lines = [(1, text)]
-    values = []
-    for number, line in lines:
+    """Parse a value, or one after the other."""
+    # An integer of more digits than Python reads is infinite.
+    decoder = json.JSONDecoder(parse_int=lambda x: int(x) if len(x) < 400 else float(x))
+    values, place, text = [], 0, text.rstrip()
+    while place < len(text):
+        if text[place].isspace():
+            place += 1
+            continue
         try:
-            values.append(_loads(line))
+            value, place = decoder.raw_decode(text, place)
         except json.JSONDecodeError as error:
-            where = number + error.lineno - 1
-            raise TableError(f"{shown}, line {where}: not JSON: {error.msg}") from None
-    return values if kind != "JSON" or len(lines) > 1 else values[0]
-
-
-def _is_value(line: str) -> bool:
-    with contextlib.suppress(json.JSONDecodeError):
-        _loads(line)
-        return True
-    return False
-
-
-def _loads(text: str) -> Any:
-    """Parse JSON; an integer of more digits than Python reads is infinite."""
-    return json.loads(text, parse_int=lambda x: int(x) if len(x) < 400 else float(x))
+            raise TableError(f"{shown}, line {error.lineno}: not JSON: {error.msg}") from None
+        values.append(value)
+    return values[0] if kind == "JSON" and len(values) == 1 else values
 
 
 def _find_table(content: Any, shown: str, reading: Reading) -> tuple[Any, str]:

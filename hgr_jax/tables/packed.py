@@ -29,8 +29,6 @@ FORMATS = {
 }
 """Formats by the ending of the name, of files whose first bytes do not tell; others are CSV."""
 
-DATABASES = ("SQLite", "DuckDB")
-
 _FORMAT_BY_START = {
     rb"PAR1[^\t\r\n -~]": "Parquet",  # not "PAR1,PAR2", names of columns
     rb"ARROW1\0|FEA1\0": "Feather",
@@ -110,7 +108,7 @@ def read_contents(path: Path) -> Contents:
     shown = "standard input" if str(path) == "-" else printable(str(path))
     contents = Contents(path, path.name, shown)
     try:
-        if shown == "standard input":
+        if str(path) == "-":
             if sys.stdin is None or sys.stdin.closed:
                 raise TableError("standard input is closed: pipe a table into it, or name a file")
             contents = _copied(sys.stdin.buffer, dataclasses.replace(contents, name=""))

@@ -78,20 +78,6 @@ class Reading:
         for name, kind in self.types.items():
             check_choice(f"types[{name!r}]", kind, TYPES)
 
-    def names_row(
-        self, rows: Sequence[Sequence[str]], ends: Sequence[int], shown: str
-    ) -> int | bool:
-        """Return the position of the row of names among ``rows``, which end on lines ``ends``.
-
-        It is True where it has to be found, and False where there is none.
-        """
-        if isinstance(self.header, bool):
-            return self.header
-        place = next((place for place, end in enumerate(ends) if end >= self.header), None)
-        if place is None or not any(rows[place]):
-            raise TableError(f"{shown} has no names in line {self.header}")
-        return place
-
     def hints(self, name: str, where: Callable[[int], str]) -> Hints:
         """Return what is known of a column; ``where`` words the place of a row."""
         kind = self.types.get(name)

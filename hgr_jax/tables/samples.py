@@ -101,9 +101,16 @@ class RowSample:
         """Return the rows as an Arrow table with columns of these kinds, and their positions."""
         self._shrink()
         parts = sorted(self._parts, key=lambda part: part[1][0] if len(part[1]) else -1)
-        table = joined_tables([table for _, _, table in parts], kinds)
+        utc, tables = arrow().timestamp("us", "UTC"), []
+        for _, _, table in parts:
+            for place, name in enumerate(table.column_names):
+                if kinds[name] == ZONED:  # tables may be in different time zones
+                    zoned = table.column(place).cast(utc, safe=False)
+                    table = table.set_column(place, name, zoned)
+            tables.append(table)
+        whole = arrow().concat_tables(tables, promote_options="permissive") if tables else None
         positions = np.concatenate([np.zeros(0, np.intp), *(each for _, each, _ in parts)])
-        return table, positions
+        return whole, positions
 
 
 def missing_of_all(
@@ -130,14 +137,3 @@ def missing_of_all(
             found = compute.sum(compute.is_in(trim, arrow().array(texts))).as_py()
             counts[name] = counts.get(name, 0) + (found or 0)
     return counts
-
-
-def joined_tables(tables: Sequence[Any], kinds: Mapping[str, str]) -> Any:
-    """Concatenate Arrow tables with columns of these kinds; None for no table."""
-    utc, in_utc = arrow().timestamp("us", "UTC"), []
-    for table in tables:
-        for place, name in enumerate(table.column_names):
-            if kinds[name] == ZONED:  # tables may be in different time zones
-                table = table.set_column(place, name, table.column(place).cast(utc, safe=False))
-        in_utc.append(table)
-    return arrow().concat_tables(in_utc, promote_options="permissive") if in_utc else None

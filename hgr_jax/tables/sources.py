@@ -250,13 +250,13 @@ def _text_source(shown: str, paths: Sequence[Path], reading: Reading) -> Source:
     for path in paths:
         name = printable(str(path))
         with _explaining_part_errors(name):
-            rows, file = open_text(read_contents(path), reading).counted()
+            table, file = open_text(read_contents(path), reading).table("true")
         names, found = names_of_text(file, reading)
         check_names(name, names, list(reading.types))
         notes |= found
         files.append(file)
-        read = functools.partial(_named_batches, file, names)
-        parts.append(Part(name, dict.fromkeys(names, TEXT), rows, read))
+        read = functools.partial(file.batches, names)
+        parts.append(Part(name, dict.fromkeys(names, TEXT), table.num_rows, read))
     ends = np.cumsum([0, *(part.rows for part in parts)])
 
     def parse(table: Any, positions: Integers) -> Frame:
@@ -272,11 +272,6 @@ def _text_source(shown: str, paths: Sequence[Path], reading: Reading) -> Source:
         return parse_texts(name, texts, (notes, remarks), reading, where, comma=comma)
 
     return dataclasses.replace(Source.of(shown, parts), parse=parse)
-
-
-def _named_batches(file: TextFile, all_names: list[str], _: list[str], __: int) -> Iterator[Any]:
-    for batch in file.batches():
-        yield arrow().RecordBatch.from_arrays(batch.columns, all_names)
 
 
 def _dataset_source(dataset: Any) -> Source:

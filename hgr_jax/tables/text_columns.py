@@ -14,7 +14,6 @@ from numpy.typing import NDArray
 from hgr_jax._optional import require
 from hgr_jax.tables.arrays import ParsedColumn, parsed_as
 from hgr_jax.tables.arrow_columns import arrow
-from hgr_jax.tables.databases import quoted
 from hgr_jax.tables.date_texts import ISO_DATE, UNMARKED_ORDERS, read_date
 from hgr_jax.tables.meanings import (
     Coded,
@@ -71,7 +70,7 @@ _FORMS = (
         re.compile(ISO_DATE),
         re.compile(ISO_DATE),
         "try_cast(TEXT AS TIMESTAMP)",
-        "TEXT[5] <> '-' OR (length(TEXT) NOT IN (10, 16, 19) AND NOT contains(TEXT, '.'))",
+        f"NOT regexp_full_match(TEXT, '{ISO_DATE}') OR starts_with(TEXT, '0000')",
     ),
     _decimal(".", _AS_NUMBER.format("TEXT"), "false"),
     _decimal(",", _AS_NUMBER.format("replace(TEXT, ',', '.')"), "contains(TEXT, '.')"),
@@ -119,7 +118,8 @@ class TextColumns(NamedTuple):
             codes, levels = encoded_texts(table[f"t{place}"])
             found[name] = Coded(codes, [level.strip() for level in levels])
             if name in forms:
-                values = table[f"v{place}"].to_numpy()
+                missing = np.datetime64("NaT", "us") if not forms[name].point else np.nan
+                values = as_numpy(table[f"v{place}"].combine_chunks(), missing)
                 examples = _examples(self.columns[name][1], values)
                 found[name] = Coded(*found[name][:2], values, examples, forms[name].point)
         return found
@@ -130,12 +130,14 @@ def columns_of_arrow(table: Any) -> TextColumns:
 
     def run(select: str) -> Any:
         with contextlib.closing(require("duckdb").connect()) as database:
-            database.register("texts", table)
+            database.register("texts", table.rename_columns(places))
             return database.sql(f"SELECT {select} FROM texts").to_arrow_table()
 
-    head = table.slice(0, FIRST_ROWS).to_pydict()
-    texts = {name: [(text or "").strip() for text in values] for name, values in head.items()}
-    return TextColumns({name: (quoted(name), values) for name, values in texts.items()}, run)
+    places, head = [f"c{i}" for i in range(table.num_columns)], table.slice(0, FIRST_ROWS)
+    texts = [[(text or "").strip() for text in column.to_pylist()] for column in head.columns]
+    return TextColumns(
+        dict(zip(table.column_names, zip(places, texts, strict=True), strict=True)), run
+    )
 
 
 def read_texts(
@@ -208,4 +210,18 @@ def encoded_texts(texts: Any) -> tuple[NDArray[np.int32], list[str]]:
     if texts.nbytes >= 2**31:
         texts = texts.cast(arrow().large_string())
     encoded = texts.combine_chunks().dictionary_encode()
-    return encoded.indices.fill_null(-1).to_numpy(), encoded.dictionary.to_pylist()
+    return as_numpy(encoded.indices, np.int32(-1)), encoded.dictionary.to_pylist()
+
+
+def as_numpy(array: Any, missing: Any) -> NDArray[Any]:
+    """Return an Arrow array of numbers of the type of ``missing``, which stands for null.
+
+    The methods of pyarrow that do this import pandas.
+    """
+    bits, data = array.buffers()
+    rows = slice(array.offset, array.offset + len(array))
+    values = np.frombuffer(data, np.asarray(missing).dtype)[rows]
+    if not array.null_count:
+        return values
+    valid = np.unpackbits(np.frombuffer(bits, np.uint8), bitorder="little")[rows]
+    return np.where(valid.astype(bool), values, missing)

@@ -14,13 +14,14 @@ import dataclasses
 import io
 import itertools
 import re
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
 from hgr_jax._optional import require
 from hgr_jax._texts import counted
 from hgr_jax.tables.arrow_columns import arrow
+from hgr_jax.tables.databases import quoted
 from hgr_jax.tables.dialects import (
     DELIMITERS,
     Dialect,
@@ -31,7 +32,7 @@ from hgr_jax.tables.dialects import (
 )
 from hgr_jax.tables.faults import READABLE, TableError, unreadable
 from hgr_jax.tables.layouts import find_footer
-from hgr_jax.tables.packed import CHUNK, Contents, Folder
+from hgr_jax.tables.packed import CHUNK, Contents
 from hgr_jax.tables.reading import Reading
 
 HEAD_BYTES = 2**18
@@ -56,8 +57,7 @@ class TextFile:
 
     Attributes:
       path: where it is, in UTF-8.
-      shown: the name in messages.
-      folder: where copies of it may be written.
+      contents: the original file.
       dialect: how its lines make a table.
       skipped: number of its lines before the rows.
       lines_before: number of lines of the original file before the first line of this one.
@@ -66,13 +66,17 @@ class TextFile:
     """
 
     path: Path
-    shown: str
-    folder: Folder
+    contents: Contents
     dialect: Dialect
     skipped: int
     lines_before: int = 0
     notes: tuple[str, ...] = ()
     options: str = ""
+
+    @property
+    def shown(self) -> str:
+        """The name in messages."""
+        return self.contents.shown
 
     def query(self, select: str) -> str:
         """Return SQL for what is selected of the rows, whose columns are ``c0``, ``c1``, ...."""
@@ -87,20 +91,15 @@ class TextFile:
             f" nullstr = '\x01'{self.options}) WHERE NOT ({blank})"
         )
 
-    def _flags(self) -> tuple[str, str]:
-        """Return SQL that tells whether a row has more values than the table, or fewer."""
-        width = self.dialect.width
-        return f"c{width} IS NOT NULL AS long", f"c{width - 1} IS NULL AS short"
-
     def table(self, select: str) -> tuple[Any, TextFile]:
         """Return an Arrow table of what is selected of the rows, and the file, with notes on them.
 
         Raises:
           TableError: for no rows, an open quote, and a row with too many values.
         """
-        query = ", ".join([select, *self._flags()])
-        table, file = self._run(lambda data, file: data.sql(file.query(query)).to_arrow_table())
-        total = arrow().compute.sum
+        width, total = self.dialect.width, arrow().compute.sum
+        select = f"{select}, c{width} IS NOT NULL AS long, c{width - 1} IS NULL AS short"
+        table, file = self._run(lambda data, file: data.sql(file.query(select)).to_arrow_table())
         long, short = (total(table[flag]).as_py() or 0 for flag in ("long", "short"))
         return table, file._checked(table.num_rows, long, short)
 
@@ -115,13 +114,6 @@ class TextFile:
         with self.path.open("rb") as file:
             return any(character in chunk for chunk in iter(lambda: file.read(CHUNK), b""))
 
-    def counted(self) -> tuple[int, TextFile]:
-        """Return the number of rows, and the file as it can be read in batches, with notes."""
-        flags = (flag.partition(" AS ")[0] for flag in self._flags())
-        select = ", ".join(["count(*)", *(f"count(*) FILTER ({flag})" for flag in flags)])
-        counts, file = self._run(lambda data, file: data.sql(file.query(select)).fetchall()[0])
-        return counts[0], file._checked(*counts)
-
     def _checked(self, rows: int, long: int, short: int) -> TextFile:
         """Check rows that are longer or shorter than the table; note the latter."""
         if not rows:
@@ -135,11 +127,11 @@ class TextFile:
         note = f"{said}, the first in line {next(uneven, 0)}: the rest is missing"
         return dataclasses.replace(self, notes=(*self.notes, note))
 
-    def batches(self) -> Iterator[Any]:
-        """Yield the rows as Arrow batches of texts."""
-        names = ", ".join(f"c{place}" for place in range(self.dialect.width))
+    def batches(self, names: Sequence[str], *_: Any) -> Iterator[Any]:
+        """Yield the rows as Arrow batches of texts, with names of the columns."""
+        select = ", ".join(f"c{place} AS {quoted(name)}" for place, name in enumerate(names))
         with contextlib.closing(require("duckdb").connect()) as database:
-            yield from arrow().RecordBatchReader.from_stream(database.sql(self.query(names)))
+            yield from arrow().RecordBatchReader.from_stream(database.sql(self.query(select)))
 
     def _run(self, read: Callable[[Any, TextFile], Any]) -> tuple[Any, TextFile]:
         """Return what a function of a connection and a file returns, and the file that it took.
@@ -188,7 +180,7 @@ class TextFile:
         body = self.path.read_bytes()
         _check_quotes(body, self.shown, self.dialect.delimiter, self.lines_before + 1)
         self.check_widths()
-        path = self.folder.path / "mended.csv"
+        path = self.contents.folder.path / "mended.csv"
         with path.open("w", encoding="utf-8", newline="") as file:
             writer = csv.writer(file, delimiter=self.dialect.delimiter, lineterminator="\n")
             for cells, _ in self._rows():
@@ -202,7 +194,7 @@ class TextFile:
 
 def open_text(contents: Contents, reading: Reading) -> TextFile:
     """Return a text file as DuckDB can read it; raise for bytes or quotes that are none."""
-    path, shown, folder = contents.path, contents.shown, contents.folder
+    path, shown = contents.path, contents.shown
     with path.open("rb") as file:
         start = file.read(HEAD_BYTES)
         size = file.seek(0, io.SEEK_END)
@@ -228,14 +220,14 @@ def open_text(contents: Contents, reading: Reading) -> TextFile:
     countable = countable and not any(line.count('"') % 2 for line in before)
     is_plain = encoding == "utf-8" and countable and not start.startswith(codecs.BOM_UTF8)
     if is_plain and not last and dialect.split is None and not dialect.comment:
-        return TextFile(path, shown, folder, dialect, dialect.lines_before, notes=notes)
-    copied = folder.path / "rows.csv"
+        return TextFile(path, contents, dialect, dialect.lines_before, notes=notes)
+    copied = contents.folder.path / "rows.csv"
     with (
         path.open(encoding=encoding, newline="") as lines,
         copied.open("w", encoding="utf-8", newline="") as rows,
     ):
         rows.writelines(dialect.rewritten(_lines_of_rows(lines, dialect, last)))
-    return TextFile(copied, shown, folder, dialect, 0, dialect.lines_before, notes)
+    return TextFile(copied, contents, dialect, 0, dialect.lines_before, notes)
 
 
 def _lines_of_rows(file: Iterable[str], dialect: Dialect, last: int) -> Iterator[str]:
