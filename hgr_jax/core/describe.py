@@ -21,7 +21,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from hgr_jax._arrays import Floats
+from hgr_jax._arrays import Floats, in_unit
 from hgr_jax.core.host.ranks import ranks
 
 MOST_BINS, ROWS_PER_BIN = 40, 8
@@ -256,9 +256,10 @@ def _spread_along(y: Floats, g: Floats, f: Floats) -> Floats | None:
 
     None where most rows are far from the median at once, as in a ring.
     """
+    y = in_unit(y)[0]
     apart = np.abs(y - np.median(y))
     ranked = ranks(apart[:, None])[:, 0]
-    if not abs(np.corrcoef(ranked, g)[0, 1]) >= LEAST_SPREAD:
+    if np.ptp(ranked) == 0 or not abs(np.corrcoef(ranked, g)[0, 1]) >= LEAST_SPREAD:
         return None
     along = f * np.sign(np.corrcoef(ranked, f)[0, 1])
     wide = apart[along >= np.quantile(along, 1 - WIDE)]
