@@ -24,20 +24,18 @@ from bench import (
     coverage,
     fairness,
     figures,
-    gpu,
     guarantee,
     measures,
     pair,
     peers,
     power,
     rank_law,
-    reference,
     scale,
     scan,
     training,
     truth,
 )
-from bench.data import DISTRIBUTIONS, RELATIONS, data_folder, relation
+from bench.data import DISTRIBUTIONS, data_folder
 from bench.laws import TUNED, laws, oscillating_laws
 from bench.report import RESULTS
 from hgr_jax.fairness import FairMLPRegressor
@@ -113,16 +111,6 @@ def test_quick_runs(
     assert "nan" not in printed
 
 
-@pytest.mark.slow
-def test_gpu_quick_on_the_host(
-    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setenv("JAX_PLATFORMS", "cpu")  # as it was, after the test
-    assert gpu.main(["--quick", "--device", "cpu"]) == 0
-    assert "| HGR-KB | 200 |" in capsys.readouterr().out
-    assert jax.config.values["jax_platforms"] == "cpu"
-
-
 def test_oscillating_laws_are_as_dependent_as_one_period() -> None:
     every = oscillating_laws()
     assert [law.tuned for law in every] == [place % 2 == 0 for place in range(len(every))]
@@ -139,17 +127,6 @@ def test_oscillating_laws_are_as_dependent_as_one_period() -> None:
     for law in every:
         f, g = law.optimal(*law.sample(rng, 40_000))
         assert np.corrcoef(f, g)[0, 1] == pytest.approx(law.hgr, abs=0.02)
-
-
-@pytest.mark.parametrize("name", RELATIONS)
-def test_peers_estimate_the_same_quantity(name: str) -> None:
-    a, b = relation(name, 300)
-    exact = reference.kb(a, b, 3, 3)
-    np.testing.assert_allclose(peers.numpy_closed_form(a, b, 3), exact, atol=1e-9)
-    np.testing.assert_allclose(peers.trust_region(a, b, 3, 3), exact, atol=1e-2)
-    ours = float(hgr_jax.kb(a.astype(np.float32), b.astype(np.float32), 3, 3))
-    for peer in (peers.maxcorr_double(a, b, 3), peers.maxcorr_single(a, b, 3)):
-        assert peer <= ours + 1e-6
 
 
 def test_the_double_kernel_of_maxcorr_is_kb() -> None:

@@ -160,21 +160,6 @@ class TestLeverage:
         assert dropped.leverage < 0.3
         assert dropped.influential_row != 7
 
-    def test_of_weights_long_data_features_and_sk(self, rng: np.random.Generator) -> None:
-        a, b = rng.standard_normal((2, 3000))
-        a[2999], b[2999] = 20, -30
-        weights = rng.uniform(0.5, 1, 3000)
-        features = np.stack([a, a**3], axis=1)
-        fits = [
-            hgr_jax.kb_fit(a, b, 3, 3, weights=weights),
-            hgr_jax.kb_fit(features, b, 1, 3, weights=weights),
-            hgr_jax.sk_fit(a, b, 3, weights=weights),
-        ]
-        for fit, x in zip(fits, (a, features, a), strict=True):
-            parts = np.asarray(fit.f(x) * fit.g(b), np.float64) * weights / weights.sum()
-            np.testing.assert_allclose(fit.leverage, parts.max() / parts.sum(), rtol=2e-3)
-            assert fit.influential_row == parts.argmax() == 2999
-
 
 @pytest.mark.parametrize("fit", [hgr_jax.kb_fit, hgr_jax.sk_fit, hgr_jax.hgr_fit, hgr_jax.ace_fit])
 def test_one_number_gives_a_scalar(

@@ -6,13 +6,15 @@ import pickle
 from pathlib import Path
 from typing import Any
 
+import chex
 import jax
+import jax.numpy as jnp
 import joblib
 import numpy as np
 import pandas as pd
 import pytest
 import sklearn
-from fairness_support import scikit_learn_checks
+from fairness_support import descent, scikit_learn_checks
 from fairness_support import untrained as untrained
 from sklearn.base import BaseEstimator, RegressorMixin, clone
 from sklearn.exceptions import ConvergenceWarning
@@ -32,6 +34,7 @@ from hgr_jax.fairness import (
     TrainingError,
     estimators,
 )
+from hgr_jax.fairness.networks import decaying_adamw
 
 DATA = load_diabetes()
 HALF = slice(None, 200)
@@ -167,6 +170,18 @@ def test_every_option_reaches_the_trainer(monkeypatch: pytest.MonkeyPatch) -> No
     assert (found["steps"], found["batch_size"]) == (7, 50)
     network = found["network"]
     assert [layer.kernel.shape for layer in network.layers] == [(10, 4), (4, 3), (3, 1)]
+
+
+def test_rates_reach_the_optimisers(monkeypatch: pytest.MonkeyPatch) -> None:
+    rates = {"learning_rate": 0.02, "alpha": 0.5, "multiplier_learning_rate": 0.03, "steps": 4}
+    found = asked(monkeypatch, **rates)
+    chex.assert_trees_all_close(
+        descent(found["optimizer"], 5), descent(decaying_adamw(0.02, 0.5, 4), 5), rtol=1e-6
+    )
+    dual = found["dual"]
+    with jax.numpy_dtype_promotion("standard"):
+        state = dual.update(jnp.array([1.0]), dual.init(1))
+    assert float(state.multipliers[0]) == pytest.approx(0.03, rel=1e-4)
 
 
 def test_inputs_that_are_constant_or_too_large_for_the_network() -> None:

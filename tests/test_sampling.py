@@ -116,13 +116,6 @@ class TestSample:
         assert np.nanmax(np.abs(sampled.correlation - whole.correlation)) < 0.02
         assert np.nanmax(np.abs(sampled.pearson - whole.pearson)) < 0.02
 
-    def test_is_of_all_rows_alike(self, table: pd.DataFrame, sampled: hgr_jax.Scan) -> None:
-        places = np.flatnonzero(np.isin(table["square"], sampled.values("square")))
-        assert len(places) == SAMPLED
-        error = ROWS / np.sqrt(12 * SAMPLED)
-        assert abs(places.mean() - ROWS / 2) < 3 * error
-        np.testing.assert_array_equal(table["square"].to_numpy()[places], sampled.values("square"))
-
     def test_counts_missing_values_of_all_rows(
         self, table: pd.DataFrame, sampled: hgr_jax.Scan, tmp_path: Path
     ) -> None:
@@ -170,12 +163,6 @@ class TestSample:
             np.testing.assert_array_equal(found.pvalue, expected.pvalue)
         with pytest.raises(ValueError, match=r"weights must have shape \(60000,\); got shape \(9,"):
             hgr_jax.scan(folder, weights=np.ones(9), execution=LITTLE)
-
-    def test_takes_more_rows_with_more_memory(self, table: pd.DataFrame) -> None:
-        found = hgr_jax.scan(table[["a", "square"]], execution=hgr_jax.Execution(memory=2**22))
-        assert "rows" not in found.notes
-        few = pd.DataFrame(np.random.default_rng(0).normal(size=(2000, 200)))
-        assert hgr_jax.scan(few, test=None, execution=LITTLE).settings["sample_rows"] == 1000
 
 
 def test_rows_are_those_of_the_table(tmp_path: Path) -> None:
