@@ -238,6 +238,15 @@ def test_an_estimator_has_the_last_accepted_candidate(regressor: FairMLPRegresso
     assert "P(a model is returned and breaks its threshold) <= 1 - level = 0.05, if" in str(found)
 
 
+def test_predictions_stay_within_those_of_the_training_rows(regressor: FairMLPRegressor) -> None:
+    far = np.concatenate([100 * INPUTS, INPUTS])
+    found = regressor.predict(far)
+    assert np.ptp(found) <= np.ptp(regressor.predict(INPUTS)) * (1 + 1e-6)
+    again = pickle.loads(pickle.dumps(regressor))
+    np.testing.assert_array_equal(again.predict(far), found)
+    assert again.certificate_.bound == regressor.certificate_.bound
+
+
 def test_rows_held_back_have_no_part_in_the_model(regressor: FairMLPRegressor) -> None:
     """Other attributes of theirs: another bound, the same weights."""
     order = np.random.RandomState(0).randint(np.iinfo(np.int32).max)

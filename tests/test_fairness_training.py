@@ -94,6 +94,15 @@ class TestTraining:
         assert unconstrained.history.last["loss_train"] < 0.1 * np.var(some_data()[1])
         assert last["loss_train"] < 0.8 * np.var(some_data()[1])
 
+    def test_users_network_stays(self) -> None:
+        own = network()
+        before = jax.tree.map(np.array, nnx.state(own))
+        trainer = trained(PENALTY, network=own)
+        chex.assert_trees_all_equal(nnx.state(own), before)
+        x = some_data()[0]
+        same = trainer.network(jnp.asarray(x))[:, 0]
+        np.testing.assert_allclose(same, trainer.predict(x), atol=1e-6)
+
 
 class TestSeeds:
     def test_same_seed_same_bits(self) -> None:

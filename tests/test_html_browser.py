@@ -248,6 +248,15 @@ class TestSafety:
         for tag, expected in (("img", 0), ("script", 2), ("[onerror]", 0)):
             assert page.locator(tag).count() == expected
 
+    def test_lone_surrogates_are_written_and_shown(self, show: Open) -> None:
+        name = "half \ud83d of a pair"
+        report = scan([name, "x", "y"], title=name, details=[detail(name, "x")])
+        assert embedded(render(report))["names"] == [name, "x", "y"]
+        page = show(report)
+        page.locator("#search").fill("half")
+        assert count(page) == "2 of 3 pairs"
+        assert page.locator(".detail svg").count() == 4
+
 
 class TestShapes:
     def test_nothing_measured(self, show: Open) -> None:

@@ -153,6 +153,19 @@ class TestFit:
         assert "None" in repr(jax.tree.map(lambda leaf: None, fit))
         assert "correlation='x'" in repr(jax.tree.map(lambda leaf: "x", fit))
 
+    def test_traced(self) -> None:
+        shown, x = [], jnp.linspace(-1, 1, 30)
+
+        def value(b: jax.Array) -> jax.Array:
+            found = kb_fit(x, b, 2, 2)
+            shown.extend([repr(found), found._repr_html_()])
+            return found.correlation
+
+        jax.jit(jax.grad(value))(x**3)
+        assert shown[0].startswith("KBFit(correlation=")
+        assert "Trace" in shown[0]
+        assert shown[1].startswith("<table>")
+
     def test_a_picture(self, fit: KBFit) -> None:
         pytest.importorskip("matplotlib")
         x = np.linspace(-1, 1, 50)

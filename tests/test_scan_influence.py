@@ -10,7 +10,6 @@ import pytest
 
 import hgr_jax
 from hgr_jax import Scan
-from hgr_jax.core.fits import Status
 
 scan = functools.partial(hgr_jax.scan, measure="kb")
 
@@ -93,16 +92,3 @@ def test_of_categories_of_one_kernel_and_of_nothing() -> None:
     assert little.influence("p", "q") is None
     with pytest.raises(ValueError, match="fit is for a scan of 'hgr', 'kb'"):
         scan(x[:50], measure="pearson", test=None).influence("x0", "x1")
-
-
-@pytest.mark.parametrize("rows", [6, 40])
-def test_a_row_dominates_a_pair_as_it_does_a_fit(rows: int) -> None:
-    rng = np.random.default_rng(2)
-    for far in (1.0, 30.0):
-        x = np.append(rng.standard_normal((5, 2)), [[far, far]], axis=0)
-        x = np.append(x, rng.standard_normal((34, 2)), axis=0)[:rows]
-        found = scan(x, h=1, k=1, test=None)
-        influence, fit = found.influence("x0", "x1"), found.fit("x0", "x1")
-        assert influence is not None
-        assert influence.dominates == (int(fit.status) == Status.ONE_ROW)
-        assert influence.dominates == (far == 30 and rows == 40)

@@ -7,14 +7,12 @@ import warnings
 from pathlib import Path
 from typing import Any
 
-import jax
 import numpy as np
 import pandas as pd
 import polars as pl
 import pyarrow as pa
 import pytest
 
-import hgr_jax
 from hgr_jax import Scan, scan
 from hgr_jax.scanning.result import Pair
 
@@ -199,16 +197,6 @@ def test_names_of_any_text(tmp_path: Path) -> None:
         found.plot().savefig(tmp_path / "scan.png")
 
 
-def test_similar_columns_are_put_together() -> None:
-    x = raw()
-    x[:, 2] = x[:, 3] + 0.1 * x[:, 2]
-    found = scan(x, h=3, k=2, test=None)
-    labels = found.plot().axes[0].get_xticklabels()
-    order = [label.get_text() for label in labels]
-    assert sorted(order) == [name for name in found.names if name not in found.skipped]
-    assert abs(order.index("x2") - order.index("x3")) == 1
-
-
 def test_results_without_a_pair(tmp_path: Path) -> None:
     tables: list[tuple[Any, dict[str, Any]]] = [
         (raw()[:, :1], {}),
@@ -225,30 +213,6 @@ def test_results_without_a_pair(tmp_path: Path) -> None:
         assert (len(frame), list(frame.columns)) == (0, [*COLUMNS, *EXAMINED])
         found.save(tmp_path / "scan.npz")
         assert len(Scan.load(tmp_path / "scan.npz")) == 0
-
-
-def test_one_and_two_rows() -> None:
-    assert set(scan(raw()[20:21], h=3, k=2).skipped.values()) == {
-        f"every value that is present is {value:g}" for value in raw()[20]
-    }
-    two = scan(raw()[20:22, :4], h=3, k=2, test=hgr_jax.Test(permutations=9))
-    assert two.correlation[0, 1] == pytest.approx(1)
-    assert two.pvalue[0, 1] == 1
-    assert two.degrees[0, 1].tolist() == [1, 1]
-
-
-@pytest.mark.parametrize("x64", [False, pytest.param(True, marks=pytest.mark.slow)])
-def test_values_of_extreme_size(x64: bool) -> None:
-    x = raw()[:, :4]
-    with jax.enable_x64(x64):
-        plain = scan(x, h=3, k=2, test=None).correlation
-        for dtype, exponents in (("f4", (-120, 120)), ("f8", (-1010, 1010))):
-            for exponent in exponents:
-                extreme = np.ldexp(x.astype(dtype).round(1), exponent)
-                found = scan(extreme, h=3, k=2, test=None)
-                rounded = scan(x.astype(dtype).round(1), h=3, k=2, test=None).correlation
-                np.testing.assert_allclose(found.correlation, rounded, atol=1e-4)
-                np.testing.assert_allclose(found.correlation, plain, atol=0.05)
 
 
 def test_a_fit_that_runs_out_of_digits_is_told() -> None:
