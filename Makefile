@@ -41,7 +41,7 @@ test: $(VENV)/ready-dev
 test-all: $(VENV)/ready-dev
 	$(BIN)/python -m pytest -n 2 --dist loadfile
 
-CORE_TESTS := tests/test_rows.py tests/test_solvers.py tests/test_orthogonal.py tests/test_kb.py
+CORE_TESTS := tests/test_solvers.py tests/test_orthogonal.py tests/test_kb.py
 
 # The heart of the package, with what it needs only: for a second version of Python and of jax.
 test-core: $(VENV)/ready-core
@@ -60,7 +60,7 @@ test-oldest:
 run-oldest: $(VENV)/ready-oldest
 	XLA_FLAGS="$(QUICK) $(QUICK_BEFORE_0_10)" $(BIN)/python -m pytest -n 2 --dist loadfile \
 	  -m "not slow" -W ignore::DeprecationWarning \
-	  tests/test_kb.py tests/test_solvers.py tests/test_scan_tables.py tests/test_scan_lengths.py \
+	  tests/test_kb.py tests/test_solvers.py tests/test_scan.py \
 	  tests/test_scan_archive.py tests/test_tables_formats.py tests/test_plotting.py \
 	  tests/test_fairness_training.py tests/test_fairness_estimators.py \
 	  tests/test_cli_reading.py tests/test_cli_outputs.py

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import signal
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, contextmanager
@@ -23,6 +24,8 @@ from bench.data import communities
 
 jax.config.update("jax_numpy_dtype_promotion", "strict")
 jax.config.update("jax_numpy_rank_promotion", "raise")
+
+gc.set_threshold(100_000, 50, 100)  # tracing makes many objects, which stay: 9% of the time
 
 if signal.getsignal(signal.SIGINT) == signal.SIG_IGN:
     # As `nohup ... &` leaves it, also to the processes that tests interrupt.

@@ -9,7 +9,7 @@ import re
 import subprocess
 import sys
 import tomllib
-from importlib import metadata, resources
+from importlib import metadata
 from pathlib import Path
 from typing import Any
 
@@ -170,10 +170,6 @@ def test_import_is_light_and_silent() -> None:
 def test_import_changes_no_setting_of_jax() -> None:
     code = "import jax; before = dict(jax.config.values); import hgr_jax;"
     assert in_fresh_process(code + "print(before == dict(jax.config.values))").strip() == "True"
-
-
-def test_types_are_advertised() -> None:
-    assert resources.files("hgr_jax").joinpath("py.typed").is_file()
 
 
 def test_version_is_that_of_the_distribution() -> None:

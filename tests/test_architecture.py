@@ -113,14 +113,6 @@ def test_one_module_imports_jaxopt() -> None:
     assert found == ["hgr_jax.core.paper"]
 
 
-def test_an_upward_import_would_be_seen() -> None:
-    tree = ast.parse(
-        "def late():\n    from hgr_jax.cli import scan\n    import hgr_jax.fairness.dual"
-    )
-    assert sorted(imports(tree)) == ["hgr_jax.cli.scan", "hgr_jax.fairness.dual"]
-    assert layer("hgr_jax.cli.scan") > layer("hgr_jax.core.orthonormal")
-
-
 def test_no_circles() -> None:
     """Modules are taken away that import none of those left, until none is."""
     # What a package's own __init__ gathers is imported from where it is defined.

@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import importlib
 import pickle
-import subprocess
-import sys
 import warnings
 from typing import Any
 
@@ -13,7 +11,6 @@ import numpy as np
 import pytest
 
 import hgr_jax
-from hgr_jax import causal
 from hgr_jax.causal import causal_learn_test, dowhy_test, pgmpy_test, tigramite_test
 
 
@@ -207,24 +204,3 @@ def test_no_pvalue_is_no_answer(columns: dict[str, np.ndarray]) -> None:
 
 
 # --- What is missing -----------------------------------------------------------
-
-
-@pytest.mark.parametrize(
-    ("call", "package"), [(causal_learn_test, "causallearn"), (tigramite_test, "tigramite")]
-)
-def test_a_missing_package_is_named(
-    call: Any, package: str, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    for name in [name for name in sys.modules if name.partition(".")[0] == package]:
-        monkeypatch.delitem(sys.modules, name)
-    monkeypatch.setitem(sys.modules, package, None)
-    causal._tigramite_class.cache_clear()
-    with pytest.raises(ImportError, match=rf"{package}.*pip install 'hgr_jax\[causal\]'"):
-        call()
-
-
-def test_the_import_is_light() -> None:
-    code = "import hgr_jax.causal, sys; print(*sys.modules)"
-    command = [sys.executable, "-W", "error", "-c", code]
-    loaded = subprocess.run(command, capture_output=True, text=True, check=True).stdout.split()
-    assert not {"causallearn", "pgmpy", "tigramite", "dowhy", "pandas"} & set(loaded)

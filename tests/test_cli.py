@@ -237,17 +237,3 @@ def test_missing_values_are_a_level_on_request(folder: Path, command: Command) -
     assert "zone is missing in 95 of 300 rows, and where it is depends on size (HGR 0.9" in said
     said = command("scan", "t.csv", "--missing-level", "--force").out
     assert re.search(r"zone and size +0.994 .* 300", said)
-
-
-def test_many_levels_are_pooled_and_not_all_printed(
-    folder: Path, command: Command, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr("hgr_jax.cli.pair.LEVELS_LISTED", 20)
-    zones = [*range(50)] * 10 + [*range(50, 90)]  # 40 of them are rare
-    rows = "".join(f"z{z},b{z % 4}\n" for z in zones)
-    (folder / "t.csv").write_text("zone,borough\n" + rows)
-    said = command("pair", "t.csv", "zone", "borough", "--h", "2", "--k", "2").out
-    assert "note: zone: 40 rare levels (40 rows) are pooled" in said
-    shown = said.partition("f of zone:\n")[2].partition("g of borough")[0].splitlines()
-    assert len(shown) == 21
-    assert shown[-1] == "  ... and 31 other levels"

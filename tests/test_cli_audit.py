@@ -132,7 +132,6 @@ def test_small_levels_are_named(columns: Columns, command: Command) -> None:
 
 def test_what_cannot_be_audited(columns: Columns, command: Command) -> None:
     for expected, options in (
-        ("has no column 'sexx'", ("--protected", "sexx")),
         ("column 'score' is --prediction, and something else too", ("--protected", "score")),
         (
             "column 'age' is --protected, and something else",
@@ -140,7 +139,6 @@ def test_what_cannot_be_audited(columns: Columns, command: Command) -> None:
         ),
         ("--given needs --target", ("--protected", "age", "--given", "classes")),
         ("expected an integer from 2", ("--protected", "age", "--given", "some")),
-        ("the following arguments are required: --protected", ()),
         (
             "demographic parity compares levels, and age has",
             ("--protected", "age", "--measure", "demographic_parity"),
@@ -149,6 +147,5 @@ def test_what_cannot_be_audited(columns: Columns, command: Command) -> None:
             "column 'person' holds text of 400 different",
             ("--prediction", "person", "--protected", "age"),
         ),
-        ("expected a number in (0, 1]", ("--protected", "age", "--threshold", 2)),
     ):
         assert expected in refusal(command, *audit(*options)), expected

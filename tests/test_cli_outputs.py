@@ -3,12 +3,9 @@
 from __future__ import annotations
 
 import errno
-import io
 import os
-import re
 import shlex
 import subprocess
-import sys
 import webbrowser
 from pathlib import Path
 
@@ -16,7 +13,6 @@ import numpy as np
 import pytest
 from cli_scan_support import COMMAND, Command, environment, refusal
 
-from hgr_jax.cli.main import main
 from hgr_jax.cli.outputs import WRITTEN
 
 SMALL = "--h 1 --k 1"
@@ -150,25 +146,3 @@ def test_open(folder: Path, command: Command, monkeypatch: pytest.MonkeyPatch, f
     assert opened == [(True, (folder / "with space" / "report.html").as_uri())]
     told = "" if found else "hgr-jax: no browser was found; open with space/report.html in one\n"
     assert (said.status, said.err) == (0, told)
-
-
-class Terminal(io.StringIO):
-    def isatty(self) -> bool:
-        return True
-
-
-def test_steps_are_shown_on_a_terminal_only(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    write_table(folder / "t.csv", columns=6)
-    shown = Terminal()
-    with monkeypatch.context() as patch:
-        patch.setattr(sys, "stderr", shown)
-        assert main(SCAN.split()) == 0
-    steps = [
-        "reading t.csv",
-        "examining the first pairs",
-        "writing pairs.csv, pairs.parquet and scan.npz",
-        "writing report.html",
-    ]
-    text = shown.getvalue()
-    assert [step for step in re.split(r"\r *\r?", text) if step in steps] == steps
-    assert text.endswith(f"\r{' ' * len(steps[-1])}\r")  # nothing stays, as of the bar

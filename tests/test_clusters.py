@@ -5,7 +5,6 @@ from __future__ import annotations
 import os
 import shutil
 import signal
-import subprocess
 import sys
 from collections.abc import Iterator
 from pathlib import Path
@@ -139,44 +138,3 @@ def test_a_table_of_spark(table: pd.DataFrame, whole: Scan, spark: Any, tmp_path
     np.testing.assert_array_equal(found.n_obs, whole.n_obs)
     for name in ("correlation", "pearson"):
         np.testing.assert_allclose(getattr(found, name), getattr(whole, name), atol=1e-6)
-    little = scan(frame, execution=hgr_jax.Execution(memory=2**20), test=None)
-    assert little.settings["rows"] == len(table)
-
-
-CONNECTED = """
-import sys
-import numpy as np
-from pyspark.sql import SparkSession
-import hgr_jax
-
-session = SparkSession.builder.remote("local[2]").getOrCreate()
-found = hgr_jax.scan(session.read.parquet(sys.argv[1]).repartition(3, "side"))
-assert "connect" in type(session).__module__, type(session)
-np.savez(sys.argv[2], found.correlation, found.pearson, found.n_obs)
-"""
-
-
-@pytest.mark.slow
-def test_a_table_of_spark_connect(table: pd.DataFrame, whole: Scan, tmp_path: Path) -> None:
-    """In a process of its own, as one has either kind of session."""
-    pytest.importorskip("grpc", reason="the client of Spark Connect is not installed")
-    if shutil.which("java") is None and "JAVA_HOME" not in os.environ:
-        pytest.skip("there is no Java, which Spark needs")
-    (tmp_path / "parts").mkdir()
-    for place, part in enumerate(parts_of(table, 900, 1000)):
-        part.to_parquet(tmp_path / "parts" / f"part-{place}.parquet")
-    told = [str(tmp_path / name) for name in ("parts", "found.npz")]
-    subprocess.run(
-        [sys.executable, "-c", CONNECTED, *told],
-        check=True,
-        env={
-            **os.environ,
-            "PYSPARK_PYTHON": sys.executable,
-            "PYTHONPATH": str(Path(hgr_jax.__file__).parents[1]),
-        },
-    )
-    with np.load(told[1]) as found:
-        correlation, pearson, n_obs = found.values()
-    np.testing.assert_array_equal(n_obs, whole.n_obs)
-    np.testing.assert_allclose(correlation, whole.correlation, atol=1e-6)
-    np.testing.assert_allclose(pearson, whole.pearson, atol=1e-6)

@@ -5,7 +5,6 @@ from __future__ import annotations
 import gzip
 from pathlib import Path
 
-import numpy as np
 import pytest
 
 import hgr_jax
@@ -68,23 +67,6 @@ def test_batches_change_nothing(name: str, tmp_path: Path) -> None:
     read_twice(tmp_path / "t.csv")
 
 
-@pytest.mark.parametrize("encoding", ["utf-8-sig", "utf-16", "latin-1"])
-def test_encodings(encoding: str, tmp_path: Path) -> None:
-    write(tmp_path / "t.csv", "accents", encoding=encoding)
-    read_twice(tmp_path / "t.csv")
-
-
-@pytest.mark.parametrize(
-    ("head", "ending"),
-    [("x,y,y,\n", "\n"), ("0,1,2,3\n", "\n"), ("", "\n"), ("\n\nx,2,z,1.5\n", "\r\n"), ("", "\r")],
-)
-def test_first_lines(head: str, ending: str, tmp_path: Path) -> None:
-    rows = [f"{x},{i % 5},{i % 3},{i * i % 11}" for i, x in enumerate(NUMBERS)]
-    body = head + "\n".join([*rows, "  ", ""])
-    (tmp_path / "t.csv").write_bytes(body.replace("\n", ending).encode())
-    read_twice(tmp_path / "t.csv")
-
-
 def test_names_that_differ_in_case(tmp_path: Path) -> None:
     rows = [f"{i},{-i},a{i % 3}" for i in range(ROWS)]
     (tmp_path / "t.csv").write_text("\n".join(['x,X,"x "" y"', *rows, ""]))
@@ -122,15 +104,6 @@ def test_faults_are_those_of_the_whole(body: str, tmp_path: Path) -> None:
     with pytest.raises(TableError) as of_batches:
         of_files(tmp_path / "t.csv", Reading())
     assert str(of_batches.value) == str(whole.value)
-
-
-def test_rows_that_are_too_short(tmp_path: Path) -> None:
-    rows = [f"{i},{i * i % 7},{i % 3}" for i in range(ROWS)]
-    rows[50] = "50,1"
-    (tmp_path / "t.csv").write_text("\n".join(["x,y,z", *rows, ""]))
-    frame = read_twice(tmp_path / "t.csv")
-    assert np.flatnonzero(frame.missing("z")).tolist() == [50]
-    assert "1 row is shorter than the table, the first in line 52" in frame.notes[frame.source]
 
 
 def test_quotes_late_in_a_file(tmp_path: Path) -> None:

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import functools
-
 import jax
 import jax.numpy as jnp
 import numpy as np
@@ -88,30 +86,6 @@ def test_over_blocks_of_rows(
     monkeypatch.undo()
     jax.clear_caches()
     np.testing.assert_allclose(hgr_jax.kb(*data[:2], 4, 3), blocked, atol=1e-12)
-
-
-def test_transformations_compose(data: tuple[jax.Array, ...]) -> None:
-    a, b, _ = data
-    kb = functools.partial(hgr_jax.kb, h=2, k=2)
-    hessian = jax.hessian(kb)(a, b)
-    np.testing.assert_allclose(hessian, jax.jacfwd(jax.jacfwd(kb))(a, b), atol=1e-10)
-    np.testing.assert_allclose(hessian, hessian.T, atol=1e-10)
-    pairs = a.reshape(2, 20), b.reshape(2, 20)
-    together = jax.jit(jax.vmap(jax.grad(kb)))(*pairs)
-    alone = jnp.stack([jax.grad(kb)(x, y) for x, y in zip(*pairs, strict=True)])
-    np.testing.assert_allclose(together, alone, atol=1e-12)
-    np.testing.assert_allclose(jax.jacfwd(kb)(a, b), jax.grad(kb)(a, b), atol=1e-12)
-
-
-def test_unused_derivatives_are_not_computed(data: tuple[jax.Array, ...]) -> None:
-    a, b, w = (x.astype(jnp.float32) for x in data)
-
-    def flops(argnums: int | tuple[int, ...]) -> float:
-        gradient = jax.grad(lambda a, b, w: hgr_jax.kb(a, b, weights=w), argnums)
-        analysis = jax.jit(gradient).lower(a, b, w).compile().cost_analysis()
-        return float(analysis["flops"])
-
-    assert flops(1) < flops((0, 1)) < flops((0, 1, 2)) + 1
 
 
 def test_gradient_of_weights_at_zero_weight(data: tuple[jax.Array, ...]) -> None:

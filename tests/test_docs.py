@@ -35,6 +35,7 @@ DOCS = ROOT / "docs"
 EXAMPLES = [DOCS / "index.md", *sorted(DOCS.glob("guides/*.md")), *sorted(DOCS.glob("theory/*.md"))]
 NEEDED = {"causal_graphs": ("causallearn", "pgmpy", "tigramite", "dowhy")}
 LONG = {"training_under_a_constraint", "degrees_and_kernels", "measure_in_a_loss"}
+LONG |= {"index", "a_table_that_does_not_fit"}
 """Pages whose examples take long, and are near to those of the README and of docstrings."""
 
 ROOMS = ("measures", "inference", "inference.roys_root", "fairness", "datasets", "kernels")
@@ -107,13 +108,6 @@ def test_every_public_name_has_a_page(site: Path, module: str) -> None:
         assert place, f"{module}.{name} is not in the reference"
         page, anchor = place.split("#")
         assert f'id="{anchor}"' in (site / page).read_text(encoding="utf-8"), place
-
-
-def test_the_command_line_is_documented(site: Path) -> None:
-    page = (site / "api/command_line.html").read_text(encoding="utf-8")
-    options = ("--target COLUMN", "--permutations N", "--threshold", "COL_A COL_B", "--top N")
-    options += ("--prediction COLUMN", "--given classes|N")
-    assert [option for option in options if option not in page] == []
 
 
 def test_the_code_that_theory_points_to_is_there() -> None:

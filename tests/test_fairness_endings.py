@@ -17,7 +17,6 @@ from hgr_jax.fairness import (
     SK,
     FairMLPClassifier,
     FairMLPRegressor,
-    FairnessScorer,
     Neural,
     Penalty,
     report,
@@ -130,10 +129,3 @@ def test_a_trainer_of_ones_own_warns_too() -> None:
         warnings.simplefilter("error")
         kept = trained(Penalty(KB(2, 2), 0.9), data=some_data(), steps=5)
     assert kept.history.kept == {"z": True}
-
-
-def test_a_score_of_minus_200_is_told_of() -> None:
-    model, _ = fitted(FairMLPRegressor(penalty=None, steps=50, random_state=0))
-    scorer = FairnessScorer(Penalty(HGR(), 0.1))
-    with pytest.warns(ConvergenceWarning, match=r"HGR of z is 0\.\d+ on the 600 rows that are"):
-        assert scorer.score(model, X, Y, Z) < -200

@@ -18,29 +18,23 @@ from fairness_support import descent, scikit_learn_checks
 from fairness_support import untrained as untrained
 from sklearn.base import BaseEstimator, RegressorMixin, clone
 from sklearn.exceptions import ConvergenceWarning
-from sklearn.linear_model import LinearRegression
 from sklearn.metrics import r2_score, roc_auc_score
 from sklearn.model_selection import GridSearchCV, cross_val_score
 
 import hgr_jax
 from hgr_jax.datasets import load_diabetes
 from hgr_jax.fairness import (
-    HGR,
     KB,
     SK,
-    DemographicParity,
     FairMLPClassifier,
     FairMLPRegressor,
     FairnessScorer,
-    FairPostprocessor,
-    Neural,
     Penalty,
     Statistic,
     TrainingError,
     estimators,
 )
 from hgr_jax.fairness.networks import decaying_adamw
-from hgr_jax.kernels import fourier
 
 DATA = load_diabetes()
 HALF = slice(None, 200)
@@ -103,24 +97,8 @@ def test_probabilities_of_two_classes(classifier: FairMLPClassifier) -> None:
     np.testing.assert_allclose(classifier.history_.last["dependence_train_z"], value, atol=1e-3)
 
 
-def test_every_class_of_several_is_constrained() -> None:
-    labels = np.digitize(Y, np.quantile(Y, [0.33, 0.67]))
-    model = FairMLPClassifier((8,), threshold=0.3, steps=20, random_state=0)
-    model.fit(X, labels, protected=Z)
-    assert model.predict_proba(X).shape == (len(X), 3)
-    assert list(model.multipliers_) == ["z[0]", "z[1]", "z[2]"]
-
-
 class TestFiles:
     """Models go through pickle and joblib as those of scikit-learn do."""
-
-    PENALTIES = (
-        HGR(),
-        DemographicParity(),
-        Neural(5),
-        Penalty("pearson", 0.2),
-        KB(fourier(2, 2 * np.pi), 3),
-    )
 
     @pytest.mark.parametrize("way", ["pickle", "joblib", "skops"])
     @pytest.mark.parametrize("kind", ["regressor", "classifier"])
@@ -133,23 +111,6 @@ class TestFiles:
         assert repr(loaded) == repr(model)
         assert loaded.history_.kept == model.history_.kept
         assert loaded.multipliers_ == model.multipliers_
-
-    @pytest.mark.usefixtures("untrained")
-    def test_with_any_penalty(self, tmp_path: Path) -> None:
-        attribute = np.where(np.median(Z) < Z, "old", "young")
-        for penalty in self.PENALTIES:
-            model = FairMLPRegressor((4,), penalty=penalty, steps=2, threshold=0.9)
-            model.set_params(random_state=np.random.RandomState(0))
-            texts = penalty == DemographicParity()
-            model.fit(X, Y, protected=attribute if texts else Z)
-            loaded = there_and_back("pickle", model, tmp_path)
-            assert loaded.penalty == penalty
-            np.testing.assert_array_equal(loaded.predict(X), model.predict(X))
-
-    def test_a_postprocessor(self, tmp_path: Path) -> None:
-        model = FairPostprocessor(LinearRegression(), threshold=0.3, random_state=0).fit(X, Y, Z)
-        loaded = there_and_back("joblib", model, tmp_path)
-        np.testing.assert_array_equal(loaded.predict(X, Z), model.predict(X, Z))
 
 
 def there_and_back(way: str, model: Any, folder: Path) -> Any:

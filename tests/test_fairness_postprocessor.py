@@ -8,22 +8,18 @@ from typing import Any
 import numpy as np
 import pandas as pd
 import pytest
-import sklearn
 from fairness_support import scikit_learn_checks
 from hypothesis import given
 from hypothesis import strategies as st
 from scipy import stats
-from sklearn.base import clone, is_classifier
+from sklearn.base import is_classifier
 from sklearn.linear_model import LinearRegression, LogisticRegression, Ridge
 from sklearn.model_selection import (
     KFold,
     StratifiedKFold,
     cross_val_predict,
-    cross_val_score,
     train_test_split,
 )
-from sklearn.pipeline import make_pipeline
-from sklearn.preprocessing import StandardScaler
 from sklearn.tree import DecisionTreeRegressor
 from transport_support import conditional_rank, out_of_fold, transported
 
@@ -160,21 +156,6 @@ def test_a_column_by_name(fitted: FairPostprocessor) -> None:
     assert fitted.n_features_in_ == 4
     with pytest.raises(ValueError, match="feature names should match"):
         named.predict(FRAME.drop(columns="age"))
-
-
-@sklearn.config_context(enable_metadata_routing=True)
-def test_metadata_routing(fitted: FairPostprocessor) -> None:
-    model = FairPostprocessor(Ridge(), **SETTINGS)
-    model.set_fit_request(protected=True).set_predict_request(protected=True)
-    model.set_score_request(protected=True)
-    rest, held = np.arange(150, ROWS), np.arange(150)
-    of_rest = clone(model).fit(X[rest], Y[rest], protected=Z[rest])
-    found = cross_val_score(model, X, Y, cv=2, params={"protected": Z})
-    assert found[0] == pytest.approx(of_rest.score(X[held], Y[held], Z[held]))
-    pipeline = make_pipeline(StandardScaler(), model).fit(X, Y, protected=Z)
-    np.testing.assert_allclose(pipeline.predict(X, protected=Z), fitted.predict(X, Z), atol=0.2)
-    chances = FairPostprocessor(LogisticRegression()).set_predict_proba_request(protected=True)
-    assert chances.get_metadata_routing().predict_proba.requests == {"protected": True}
 
 
 def population(rng: np.random.Generator, rows: int) -> tuple[np.ndarray, np.ndarray, np.ndarray]:

@@ -21,7 +21,7 @@ from hgr_jax.fairness import (
     didi,
     report,
 )
-from hgr_jax.plotting import plot_history, plot_predictions
+from hgr_jax.plotting import plot_history
 
 
 @pytest.fixture(scope="module")
@@ -108,13 +108,6 @@ def test_didi_by_hand() -> None:
     assert didi(prediction, z.astype(str)) == didi(prediction, z)
     assert didi(prediction, np.eye(2)[z]) == didi(prediction, z)
     assert didi(np.arange(10.0), np.arange(10.0)) == pytest.approx(4 + 2 + 2 + 4)
-
-
-def test_pictures_show_names_as_they_are() -> None:
-    z = np.linspace(-1, 1, 50)
-    figure = plot_predictions(z, {"$a_1$": z**2}, name="<b>$z$", h=2, k=2)
-    assert figure.axes[0].get_title().startswith(r"\$a_1\$: HGR-KB 1.000")
-    assert figure.axes[0].get_xlabel() == r"<b>\$z\$"
 
 
 def test_picture_of_a_history() -> None:

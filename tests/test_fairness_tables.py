@@ -4,19 +4,15 @@ from __future__ import annotations
 
 from typing import Any
 
-import jax.numpy as jnp
 import numpy as np
 import pandas as pd
 import polars as pl
 import pytest
-import sklearn
 from fairness_support import untrained as untrained
 from sklearn.base import clone
 from sklearn.compose import make_column_transformer
-from sklearn.exceptions import ConvergenceWarning
 from sklearn.impute import SimpleImputer
 from sklearn.linear_model import LinearRegression
-from sklearn.model_selection import GridSearchCV, cross_validate
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import FunctionTransformer, OneHotEncoder
 
@@ -33,8 +29,6 @@ from hgr_jax.fairness import (
     didi,
     report,
 )
-from hgr_jax.fairness.data import TrainingData
-from hgr_jax.fairness.networks import log_loss, squared_error
 
 ROWS = 240
 RNG = np.random.default_rng(0)
@@ -100,59 +94,8 @@ class TestInputs:
         scored = FairnessScorer(Penalty(KB(2, 2), 0.3), protected="sex")
         assert -1 < scored(pipeline, X, Y) < 1  # by the name of a column that is no number
 
-    @sklearn.config_context(enable_metadata_routing=True)
-    def test_searches_pass_attributes_and_weights_on(self) -> None:
-        made = regressor(steps=30).set_fit_request(protected=True, sample_weight=True)
-        scorer = FairnessScorer(Penalty(KB(1, 1), 0.9))
-        scorer.set_score_request(protected=True, sample_weight=True)
-        metadata = {"protected": X.sex, "sample_weight": WEIGHTS + 1}
-        pipeline = make_pipeline(ENCODED, made)
-        rows = np.arange(ROWS)
-        folds = [(rows[:120], rows[120:])]
-        found = cross_validate(
-            pipeline, X, Y, scoring=scorer, cv=folds, params=metadata, return_estimator=True
-        )
-        part = {name: values.iloc[:120] for name, values in metadata.items()}
-        alone = clone(pipeline).fit(X.iloc[:120], Y.iloc[:120], **part)
-        (kept,) = found["estimator"]
-        np.testing.assert_array_equal(kept.predict(X), alone.predict(X))
-        search = GridSearchCV(
-            pipeline, {"fairmlpregressor__threshold": [0.9]}, scoring=scorer, cv=folds
-        )
-        search.fit(X, Y, **metadata)
-        again = clone(pipeline).set_params(fairmlpregressor__threshold=0.9)
-        again.fit(X.iloc[:120], Y.iloc[:120], **part)
-        rest = [values.iloc[120:] for values in (X, Y, *metadata.values())]
-        expected = scorer.score(again, *rest)
-        assert search.cv_results_["mean_test_score"][0] == pytest.approx(expected)
-
-    def test_a_table_vectorizer(self) -> None:
-        skrub = pytest.importorskip("skrub", reason="skrub is not installed")
-        pipeline = make_pipeline(skrub.TableVectorizer(), SimpleImputer(), regressor())
-        pipeline.fit(X, Y, fairmlpregressor__protected=X.sex)
-        assert np.isfinite(pipeline.predict(X)).all()
-
 
 class TestWeights:
-    def test_of_losses_and_scores(self) -> None:
-        p, y, w = RNG.uniform(size=(3, 50))
-        label, counts = (y > 0.5).astype(float), RNG.integers(1, 4, 50)
-        repeat = np.repeat(np.arange(50), counts)
-        codes = RNG.integers(0, 3, 50).astype(float)
-        logits = RNG.normal(size=(50, 3))
-        both = np.stack([y, w], axis=1)
-        for measure, a, b in (
-            (squared_error, p, y),
-            (squared_error, both, both[::-1]),
-            (log_loss, p, label),
-            (log_loss, logits, codes),
-        ):
-            a, b = jnp.asarray(a), jnp.asarray(b)
-            weighted = measure(a, b, weights=jnp.asarray(counts, a.dtype))
-            assert float(weighted) == pytest.approx(float(measure(a[repeat], b[repeat])), rel=1e-5)
-            ones = measure(a, b, weights=jnp.ones(50))
-            assert float(ones) == pytest.approx(float(measure(a, b)), rel=1e-5)
-
     @pytest.mark.parametrize("estimator", [FairMLPRegressor, FairMLPClassifier])
     def test_a_row_of_weight_two_is_two_rows(self, estimator: Any) -> None:
         y = Y if estimator is FairMLPRegressor else np.where(Y.median() < Y, "high", "low")
@@ -204,13 +147,6 @@ class TestSeveralAttributes:
         with pytest.raises(ValueError, match="takes one attribute: join several as"):
             FairPostprocessor(LinearRegression()).fit(NUMBERS, Y, X[["age", "sex"]])
 
-    def test_combinations_are_joined_texts(self) -> None:
-        joint = X.sex + X.own.astype(str)
-        model = regressor(steps=150, threshold=0.2, multiplier_learning_rate=0.02)
-        model.fit(NUMBERS, Y, protected=joint)
-        found = kb(pd.get_dummies(joint).to_numpy(float), model.predict(NUMBERS), 1, 2)
-        assert found < 0.3
-
 
 class TestGiven:
     CODED = pd.DataFrame(NUMBERS, X.index, ["age", "male", "noise"]).assign(own=X.own)
@@ -228,19 +164,6 @@ class TestGiven:
     def _parts(self) -> list[np.ndarray]:
         return [label == self.LABEL for label in ("high", "low")]
 
-    def test_reports_and_scores(self) -> None:
-        label = (self.LABEL == "high").astype(float)
-        p = LinearRegression().fit(self.CODED, Y).predict(self.CODED)
-        model = LinearRegression().fit(self.CODED, Y)
-        inside = max(float(kb(MALE[rows], p[rows], 1, 5)) for rows in self._parts())
-        penalty = Penalty("kb", 0.05, given="classes")
-        found = report(model, self.CODED, label, "male", statistic=penalty)
-        assert found["HGR-KB(5, 5)"].iloc[0] == pytest.approx(inside, rel=1e-4)
-        scorer = FairnessScorer(penalty, protected="male")
-        with pytest.warns(ConvergenceWarning, match="above the threshold 0.05"):
-            score = scorer(model, self.CODED, label)
-        assert score == pytest.approx(-200 - (inside - 0.05), abs=0.02)
-
 
 class TestNames:
     @pytest.mark.usefixtures("untrained")
@@ -257,40 +180,3 @@ class TestNames:
         assert model.history_.measures == {"age": "HGR-KB(2, 2)", "sex": "HGR-SK(2)"}
         with pytest.raises(ValueError, match="there is none for 'rase'"):
             certify(Y, two, [Penalty(name="sex"), Penalty(name="rase")])
-
-
-def test_what_holds_attributes() -> None:
-    frame = X[["age"]].assign(z=NUMBERS[:, 2], group=X.sex)
-    one_hot = pd.get_dummies(frame.group)
-    for protected, names in (
-        (frame.z, ["z"]),
-        (frame.z.to_numpy()[:, None], ["z"]),
-        (frame.z.rename(None), ["z"]),
-        (one_hot, ["z"]),
-        (frame[["age"]], ["age"]),
-        ("group", ["group"]),
-        (frame[["z", "group"]], ["z", "group"]),
-        (["z", "group"], ["z", "group"]),
-    ):
-        assert list(TrainingData.of(frame, Y, protected).z) == names
-    values = pl.DataFrame({"age": X.age.to_numpy(), "z": NUMBERS[:, 2]})
-    found = TrainingData.of(values, Y.to_numpy(), "z").z["z"]
-    np.testing.assert_array_equal(found, NUMBERS[:, 2])
-    assert TrainingData.of(X, Y).z == {}
-
-
-def test_splits_have_equal_shares_and_all_levels() -> None:
-    label = np.arange(ROWS) % 4 == 0
-    level = np.where(np.arange(ROWS) < 2, "rare", "usual")
-    data = TrainingData.of(X, label, X[["age"]].assign(level=level))
-    for seed in range(6):
-        first, second = data.split("share", 0.4, seed, by_class=True)
-        assert len(first.y) + len(second.y) == ROWS
-        assert abs(second.y.mean() - 0.25) < 0.05
-        assert set(first.z["level"]) == {"rare", "usual"}
-        for part in (first, second):
-            np.testing.assert_array_equal(part.x.age, part.z["age"])
-        again, _ = data.split("share", 0.4, seed, by_class=True)
-        np.testing.assert_array_equal(again.x, first.x)
-    with pytest.raises(ValueError, match="share must be above 0 and below 1"):
-        data.split("share", 1.0, 0, by_class=False)

@@ -30,17 +30,11 @@ from flax import nnx
 
 import hgr_jax
 from bench import reference
-from hgr_jax.fairness import (
-    KB,
-    MLP,
-    FairMLPRegressor,
-    FairTrainer,
-    History,
-    Penalty,
-    TrainingError,
-)
+from hgr_jax.fairness import KB, MLP, FairMLPRegressor, FairTrainer, History, Penalty, TrainingError
 from hgr_jax.fairness.networks import decaying_adamw
 from hgr_jax.fairness.training import _run_steps, batch_rows, evaluate, first_state, predict
+
+SGD = optax.sgd(0.1)
 
 
 def network() -> MLP:
@@ -100,14 +94,6 @@ class TestTraining:
         assert unconstrained.history.last["loss_train"] < 0.1 * np.var(some_data()[1])
         assert last["loss_train"] < 0.8 * np.var(some_data()[1])
 
-    def test_watching_changes_nothing(self) -> None:
-        watching, bare = trained(Penalty(KB(2, 2), threshold=None)), trained()
-        chex.assert_trees_all_equal(parameters(watching), parameters(bare))
-        assert watching.history.thresholds == {"z": None}
-        assert "dependence_train_z" in watching.history.evaluations
-        assert watching.multipliers == bare.multipliers == {}
-        assert set(watching.history.steps) == {"step", "loss", "task_loss"}
-
     def test_users_network_stays(self) -> None:
         own = network()
         before = jax.tree.map(np.array, nnx.state(own))
@@ -123,17 +109,6 @@ class TestSeeds:
         first, second, other = (trained(QUICK, batch_size=32, seed=s, steps=20) for s in (3, 3, 4))
         chex.assert_trees_all_equal(first.state, second.state)
         assert np.any(first.history.steps["loss"] != other.history.steps["loss"])
-
-    def test_batches(self) -> None:
-        rows = batch_rows(3, 50, 8, 0, 14)  # 6 batches an epoch, 2 rows wait
-        assert rows.shape == (14, 8)
-        for epoch in (rows[:6], rows[6:12]):
-            assert len(np.unique(epoch)) == 48
-            assert epoch.min() >= 0
-            assert epoch.max() < 50
-        assert np.any(rows[:6] != rows[6:12])
-        pieces = [batch_rows(3, 50, 8, done, count) for done, count in ((0, 5), (5, 2), (7, 7))]
-        np.testing.assert_array_equal(np.concatenate(pieces), rows)
 
 
 @pytest.mark.parametrize("size", [None, 16])
@@ -282,7 +257,7 @@ def test_the_larger_of_two_values_has_the_gradient_of_the_training_rows(swapped:
     values = [reference.kb(a, network()(jnp.asarray(b))[:, 0], 2, 2) for a, b in pairs]
     assert min(values) > 0.35
     assert abs(values[0] - values[1]) > 1e-3
-    options = {"data": (x, y, z), "optimizer": optax.sgd(0.1), "evaluate_every": 1}
+    options = {"data": (x, y, z), "optimizer": SGD, "evaluate_every": 1}
     first = trained(PENALTY, **options, steps=1, constraint_rows=others)
     assert first.history.steps["value_z"][0] == pytest.approx(max(values), abs=1e-5)
     assert first.multipliers["z"] == pytest.approx(0.3 * (max(values) - 0.3), abs=1e-5)

@@ -7,18 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from hgr_jax._files import WritingError, atomic_write
-
-
-def test_a_file_replaces_the_earlier_one_when_complete(tmp_path: Path) -> None:
-    path = tmp_path / "new" / "folder" / "a.csv"
-    for text in ("first", "second"):
-        with atomic_write(path) as partial:
-            assert partial.suffix == ".csv"
-            partial.write_text(text)
-            assert not path.exists() or path.read_text() == "first"
-        assert path.read_text() == text
-    assert list(path.parent.iterdir()) == [path]
+from hgr_jax._files import atomic_write
 
 
 @pytest.mark.parametrize("error", [ValueError, KeyboardInterrupt])
@@ -39,22 +28,6 @@ def test_a_failure_leaves_what_was_there(
         fail()
     assert path.read_text() == "before"
     assert list(tmp_path.iterdir()) == [path]
-
-
-def test_what_cannot_be_written(tmp_path: Path) -> None:
-    (tmp_path / "file").write_text("")
-    (tmp_path / "folder").mkdir()
-    (tmp_path / "loop").symlink_to("loop")
-    for place, cause in (
-        ("file/a.csv", "Not a directory"),
-        ("folder", "it is a folder"),
-        ("loop", "Too many levels of symbolic links"),
-        ("folder/" + "a" * 300, "File name too long"),
-    ):
-        with pytest.raises(WritingError) as raised, atomic_write(tmp_path / place) as partial:
-            partial.write_text("")
-        assert (raised.value.filename, raised.value.strerror) == (str(tmp_path / place), cause)
-    assert list((tmp_path / "folder").iterdir()) == []
 
 
 def test_links_stay_and_lead_to_the_file(tmp_path: Path) -> None:

@@ -72,13 +72,3 @@ def test_years_are_centred_and_few_digits_are_enough() -> None:
     assert len(text) < 60
     assert error(text, fit.f(years), year=years) <= 0.011
     assert ", t = (u - 19" in fit.f.formula("u")
-
-
-def test_digits_and_what_has_none() -> None:
-    a = np.linspace(-1, 1, 50)
-    fit = hgr_jax.kb_fit(a, a**2, 2, 2)
-    assert len(fit.f.formula(digits=8)) > len(fit.f.formula(digits=2))
-    assert hgr_jax.kb_fit(np.ones(20), np.arange(20.0)).f.formula() == "0"
-    a = np.arange(20.0)
-    missing = np.where(a == 3, np.nan, a)
-    assert hgr_jax.kb_fit(missing, a, 2, 2).f.formula() == "nan"

@@ -240,10 +240,10 @@ def test_it_is_the_reference(name: str, rows: int, weighted: bool) -> None:
 
 
 def test_equal_weights_are_none() -> None:
-    a, b = parabola()
+    a, b = parabola(60)
     fit, traced = hgr_jax.hgr_fit(a, b), jax.jit(hgr_jax.hgr)
     for scale in (1e-30, 3.3, 1e38):
-        w = np.full(ROWS, scale, np.float32)
+        w = np.full(60, scale, np.float32)
         same = hgr_jax.hgr_fit(a, b, weights=w)
         assert hgr_jax.hgr(a, b, weights=w) == pytest.approx(fit.correlation, abs=1e-6)
         assert traced(a, b, weights=w) == pytest.approx(fit.correlation, abs=1e-5)
@@ -424,17 +424,6 @@ def test_float32_of_many_zeros() -> None:
             assert found == pytest.approx(exact, abs=0.01)
 
 
-@pytest.mark.parametrize(
-    "change", [np.exp, lambda x: -x, lambda x: x**3, lambda x: np.argsort(np.argsort(x))]
-)
-def test_strictly_monotone_maps_change_nothing(change: Any) -> None:
-    a, b = parabola()
-    fit = hgr_jax.hgr_fit(a, b)
-    for pair in ((change(a), b), (a, change(b)), (b, a)):
-        assert hgr_jax.hgr(*pair) == pytest.approx(fit.correlation, abs=1e-6)
-        np.testing.assert_allclose(hgr_jax.hgr_fit(*pair).interval(), fit.interval(), atol=1e-6)
-
-
 def wave(rows: int = ROWS) -> tuple[np.ndarray, np.ndarray]:
     """Of 40 half waves, more than other blocks than long ones have functions."""
     rng = np.random.default_rng(3)
@@ -445,8 +434,8 @@ def wave(rows: int = ROWS) -> tuple[np.ndarray, np.ndarray]:
 @pytest.mark.parametrize(
     ("data", "weighted"),
     [
-        (parabola(120), False),
         (wave(), True),
+        pytest.param(parabola(120), False, marks=pytest.mark.slow),
         pytest.param(parabola(120), True, marks=pytest.mark.slow),
         pytest.param(wave(), False, marks=pytest.mark.slow),
     ],
@@ -514,14 +503,7 @@ def value_of_shares(u: jax.Array, a: np.ndarray, b: np.ndarray, weights: np.ndar
     return hgr_module._estimate_traced(moved, sides[1], shares, rows, with_long=True)
 
 
-@pytest.mark.slow
-def test_second_derivatives_are_finite() -> None:
-    a, b = parabola(60)
-    second = jax.jit(jax.hessian(lambda t: hgr_jax.hgr(a + t * a**2, b)))(0.1)
-    assert np.isfinite(second)
-
-
-@pytest.mark.parametrize("rows", [5, 100])
+@pytest.mark.parametrize("rows", [5, 60])
 def test_degenerate_data_have_values_and_finite_gradients(rows: int) -> None:
     x = np.linspace(0, 1, rows).astype(np.float32)
     columns = {
@@ -530,6 +512,9 @@ def test_degenerate_data_have_values_and_finite_gradients(rows: int) -> None:
         "one other value": (np.arange(rows) == 2).astype(np.float32),
         "copies": x,
         "far": x * 1e30,
+        "near": np.float32(0.5) + np.finfo(np.float32).eps * np.arange(rows, dtype=np.float32),
+        "saturated": 1 / (1 + np.exp(80 - 160 * x)),
+        "ties": np.round(3 * x),
     }
     for a in columns.values():
         for b in columns.values():
@@ -601,15 +586,6 @@ def test_intervals_cover_hgr(name: str, rows: int) -> None:
     assert ((ends[:, 0] <= value) & (value <= ends[:, 1])).all()
 
 
-def test_intervals_of_independent_variables_hold_0_as_often_as_their_level() -> None:
-    fits = fits_of(*np.random.default_rng(0).standard_normal((2, 400, 150)).astype(np.float32))
-    pvalues = np.array([fit.pvalue for fit in fits])
-    for level in (0.5, 0.9, 0.99):
-        low = np.array([fit.interval(level)[0] for fit in fits])
-        np.testing.assert_array_equal(low == 0, pvalues >= 1 - level)
-        assert np.mean(low == 0) == pytest.approx(level, abs=0.06)
-
-
 def test_the_held_out_correlation_is_that_of_new_rows() -> None:
     law = LAWS["sine"]
     rng = np.random.default_rng(0)
@@ -674,34 +650,11 @@ def test_an_exact_function_is_1() -> None:
     assert hgr_jax.hgr(clock // 60 * 100 + clock % 60, clock % 60) == pytest.approx(1, abs=1e-6)
 
 
-@pytest.mark.parametrize(
-    ("name", "rows"),
-    [("7 half waves", 300), ("20 half waves", 1000), ("40 half waves", 3000), ("season", 3000)],
-)
-def test_oscillations_are_found_and_not_exaggerated(name: str, rows: int) -> None:
-    law = OSCILLATIONS[name]
-    for seed in range(2):
-        a, b = law.sample(np.random.default_rng(seed), rows)
-        fit = hgr_jax.hgr_fit(a, b)
-        f, g = law.optimal(a, b)
-        oracle = abs(np.corrcoef(f, g)[0, 1])
-        assert oracle - 0.06 < fit.correlation < oracle + 0.015
-        low, high = fit.interval()
-        assert low < fit.correlation < high < 1
-
-
 def test_what_is_too_fast_is_low_and_its_interval_wide() -> None:
     a, b = OSCILLATIONS["40 half waves"].sample(np.random.default_rng(0), 300)
     fit = hgr_jax.hgr_fit(a, b)
     assert fit.correlation < 0.3
     assert fit.interval()[1] > 0.6
-
-
-def test_values_of_independent_pairs_are_as_large_as_the_docstring_says() -> None:
-    rng = np.random.default_rng(3)
-    for rows, share in ((50, 1 / 3), (200, 1 / 8)):
-        values = [float(hgr_jax.hgr(*rng.normal(size=(2, rows)))) for _ in range(300)]
-        assert np.mean(np.array(values) > 0.1) == pytest.approx(share, abs=0.07)
 
 
 def test_numbers_far_from_zero_keep_the_digits_that_float32_lacks() -> None:

@@ -1,9 +1,11 @@
-"""The report of a scan in a real browser: table, heat map, details."""
+"""The report of a scan: what is in the file, and what a real browser makes of it."""
 
 from __future__ import annotations
 
 import dataclasses
+import json
 import math
+import re
 from typing import Any
 
 import numpy as np
@@ -18,29 +20,18 @@ from html_support import (
     click_cell,
     count,
     detail,
+    full_names,
     scan,
     texts,
 )
 
-from hgr_jax.scanning.html.page import Curve, Detail
+from hgr_jax.scanning.html.page import Curve, Detail, HtmlPage, render
 
 
 def exact(page: Any, column: int) -> list[float]:
     cells = page.locator(f"#pairs td:nth-child({column + 1})")
     titles = cells.evaluate_all("cells => cells.map(cell => cell.title)")
     return [math.nan if title == "none" else float(title) for title in titles]
-
-
-def pixel(page: Any, i: int, j: int) -> list[int]:
-    """The colour of a cell, near a corner, where no number is written."""
-    x, y = cell(page, i, j)
-    size = cell(page, i, j + 1)[0] - x
-    code = """(canvas, [x, y]) => {
-        const copy = new OffscreenCanvas(1, 1).getContext("2d");
-        copy.drawImage(canvas, -x, -y);
-        return [...copy.getImageData(0, 0, 1, 1).data].slice(0, 3);
-    }"""
-    return page.locator("#map").evaluate(code, [round(x - 0.4 * size), round(y - 0.4 * size)])
 
 
 class TestTable:
@@ -99,40 +90,6 @@ class TestTable:
             assert texts(page, 3)[-1] == "\N{EN DASH}"
             page.locator("#first").click()
 
-    def test_filters_as_one_types(self, show: Open) -> None:
-        page = show(scan(["Median Income", "income of women", "age", "Women, share", "Größe"]))
-        for typed, pairs in (("INCOME", 7), ("income women", 5), ("größe age", 1), ("absent", 0)):
-            page.locator("#search").fill(typed)
-            assert count(page) == f"{pairs} of 10 pairs"
-            for pair in zip(texts(page, 0), texts(page, 1), strict=True):
-                together = " ".join(pair).lower()
-                assert all(word in together for word in typed.lower().split())
-        assert page.locator("#none").is_visible()
-        page.locator("#search").fill("")
-        assert len(texts(page, 0)) == 10
-        page = show(scan([f"x{i}" for i in range(12)]))  # names with numbers, in their order
-        page.locator("#headers button").first.click()
-        numbers = [int(text[1:]) for text in texts(page, 0)]
-        assert numbers == sorted(numbers)
-        assert numbers[-1] == 10
-
-    def test_long_names_keep_both_ends(self, show: Open) -> None:
-        long = [f"first {'x' * 300} last {i}" for i in range(3)]
-        page = show(scan(long, details=[detail(long[0], long[1])]))
-        seen = {*texts(page, 0), *texts(page, 1)}
-        assert seen == {f"first xxxxx…xxx last {i}" for i in range(3)}
-        labels = page.locator(".detail svg .label").evaluate_all(
-            "labels => labels.map(label => label.firstChild.textContent)"
-        )
-        heads = [page.locator(".detail h3").text_content(), *labels]
-        assert all("…" in text and len(text) < 130 for text in heads if text not in "fg")
-        assert heads[1].startswith("first ")
-        assert heads[1].endswith(" last 0")
-        assert page.locator(".detail svg .label title").first.text_content() == long[0]
-        click_cell(page, 0, 1)
-        assert len(page.locator("#pair").text_content()) < 130
-        assert count(page) == "1 of 3 pairs"
-
 
 class TestHeatMap:
     def test_tells_values_and_filters_the_table(self, show: Open) -> None:
@@ -155,25 +112,6 @@ class TestHeatMap:
         assert count(page) == "29 of 435 pairs"
         page.locator("#pair").click()
         assert count(page) == "435 of 435 pairs"
-
-    @pytest.mark.parametrize(("scheme", "grey"), [("light", 0xB4), ("dark", 0x5A)])
-    def test_colours(self, show: Open, scheme: str, grey: int) -> None:
-        correlation = np.array([[1, 0.1, np.nan], [0.1, 1, 0.9], [np.nan, 0.9, 1]])
-        pearson = np.array([[1, 0.5, 0.5], [0.5, 1, np.nan], [0.5, np.nan, 1]])
-        report = dataclasses.replace(scan(list("abc")), correlation=correlation, below=pearson)
-        page = show(report, color_scheme=scheme)
-        assert pixel(page, 0, 2) == pixel(page, 2, 1) == [grey] * 3
-        brightness = [sum(pixel(page, *place)) for place in ((0, 1), (1, 0), (1, 2))]
-        assert brightness == sorted(set(brightness))  # 0.1, 0.5, 0.9
-        assert pixel(page, 1, 0) == pixel(page, 2, 0)
-        click_cell(page, 0, 2)
-        assert count(page) == "1 of 3 pairs"
-        # Lightness grows evenly.
-        colors = np.array(page.evaluate("ramp")) / 255
-        linear = np.where(colors <= 0.04045, colors / 12.92, ((colors + 0.055) / 1.055) ** 2.4)
-        lightness = np.cbrt(linear @ [0.2126, 0.7152, 0.0722])  # of CIELAB, but for its scale
-        assert (np.diff(lightness[::5]) > 0).all()
-        np.testing.assert_allclose(lightness, np.linspace(*lightness[[0, -1]], 256), atol=0.05)
 
 
 class TestDetails:
@@ -222,3 +160,133 @@ class TestDetails:
         page = show(scan(["x", "y"], details=pairs))
         assert page.locator(".detail").count() == 3
         assert "NaN" not in page.locator("#details").evaluate("node => node.outerHTML")
+
+
+HOSTILE = (
+    "<script>alert(1)</script>",
+    "</script><img src=x onerror=alert(1)>",
+    "-->]]><!--<script>",
+    "&lt;b&gt; & \"quoted\" 'too'",
+    "javascript:alert(1)",
+    "${alert(1)} $data {{x}} \u2028\u2029",
+    f"ünïcode {TIMES} 名前 \u202e right to left",
+    "__proto__",
+)
+
+
+def embedded(page: str) -> dict[str, Any]:
+    found = re.search(r'<script type="application/json" id="data">(.*?)</script>', page, re.DOTALL)
+    assert found
+    return json.loads(found[1])
+
+
+class TestFile:
+    def test_loads_nothing(self) -> None:
+        page = render(scan(["x", "y"]))
+        assert "default-src 'none'; style-src 'unsafe-inline'; script-src 'unsafe-inline'" in page
+        assert not re.findall(r"(?:src|href)\s*=\s*[\"']?\w+:|url\(|@import|<link|<img", page)
+        addresses = set(re.findall(r"https?://[\w./]+", page))
+        assert addresses <= {"http://www.w3.org/2000/svg"}  # the name of a namespace
+        assert "innerHTML" not in page
+        assert "insertAdjacent" not in page
+
+    def test_no_text_ends_the_script_or_becomes_markup(self) -> None:
+        report = scan(HOSTILE, title=HOSTILE[1], details=[detail(*HOSTILE[:2])])
+        page = render(report)
+        assert page.count("</script>") == 2
+        assert "alert(1)>" not in page
+        assert "&lt;/script&gt;&lt;img" in page  # the title
+        block = page.partition('id="data">')[2].partition("</script>")[0]
+        assert not set("<>&\u2028\u2029") & set(block)
+        data = embedded(page)
+        assert data["names"] == list(HOSTILE)
+        assert data["columns"][0]["levels"] == list(dict.fromkeys(row[0] for row in report.rows))
+
+    def test_what_is_not_finite_becomes_null(self) -> None:
+        nan, infinity = math.nan, math.inf
+        report = dataclasses.replace(
+            scan(["x", "y", "z"]),
+            correlation=[[1, nan, 0.5], [0.25, 1, nan], [nan, infinity, 1]],
+            rows=[("x", "y", nan, infinity, -infinity, None, None)],
+            details=[
+                Detail("x", "y", [(nan, 1.0)], Curve([0.0], [nan]), Curve([], []), [(1.0, nan)])
+            ],
+        )
+        data = embedded(render(report))
+        assert data["above"] == [0.25, 0.5, None]  # (x, y) only below the diagonal
+        assert [column["values"] for column in data["columns"]] == [[0], [0], *[[None]] * 5]
+        assert data["details"][0]["sides"][0]["values"] == [None]
+
+
+class TestSafety:
+    def test_names_are_text_everywhere(self, show: Open) -> None:
+        details = [detail(HOSTILE[0], HOSTILE[1]), category(HOSTILE[2], HOSTILE[3], HOSTILE[:3])]
+        report = dataclasses.replace(
+            scan(HOSTILE, details=details, title=HOSTILE[1]),
+            skipped=[(name, name) for name in HOSTILE],
+            summary={HOSTILE[0]: HOSTILE[1]},
+            columns=(*HEADERS[:-1], HOSTILE[1]),
+            measure=HOSTILE[0],
+        )
+        page = show(report)
+        assert page.title() == page.locator("h1").text_content() == HOSTILE[1]
+        assert page.locator("#summary dd").text_content() == HOSTILE[1]
+        assert set(full_names(page, 0)) | set(full_names(page, 1)) == set(HOSTILE)
+        assert page.locator("#headers th").last.text_content() == f"{HOSTILE[1]} "
+        for i, j in ((0, 1), (2, 3), (7, 5)):
+            x, y = cell(page, i, j)
+            page.locator("#map").hover(position={"x": x, "y": y})
+            first, second = sorted((i, j))
+            names = page.locator("#tip p").first.text_content()
+            assert names == f"{HOSTILE[first]} {TIMES} {HOSTILE[second]}"
+            click_cell(page, i, j)
+            assert count(page) == "1 of 28 pairs"
+            assert page.locator("#pair").text_content().startswith(names)
+        assert page.locator("h3").first.text_content() == f"{HOSTILE[0]} {TIMES} {HOSTILE[1]}"
+        for part in ("dt", "dd"):
+            assert page.locator(f"#skipped {part}").all_text_contents() == list(HOSTILE)
+        for tag, expected in (("img", 0), ("script", 2), ("[onerror]", 0)):
+            assert page.locator(tag).count() == expected
+
+    def test_lone_surrogates_are_written_and_shown(self, show: Open) -> None:
+        name = "half \ud83d of a pair"
+        report = scan([name, "x", "y"], title=name, details=[detail(name, "x")])
+        assert embedded(render(report))["names"] == [name, "x", "y"]
+        page = show(report)
+        page.locator("#search").fill("half")
+        assert count(page) == "2 of 3 pairs"
+        assert page.locator(".detail svg").count() == 4
+
+
+class TestShapes:
+    def test_nothing_measured(self, show: Open) -> None:
+        page = show(HtmlPage("Nothing", {}, [], [], np.zeros((0, 0)), HEADERS, []))
+        assert count(page) == "0 of 0 pairs"
+        assert page.locator("#none").text_content() == "No pair was measured."
+        page.locator("#headers button").nth(2).click()
+        page.locator("#search").fill("x")
+        for part in ("map", "details", "skipped"):
+            assert page.locator(f"#{part}-section").is_hidden()
+        page = show(dataclasses.replace(scan(["only"]), skipped=[("other", "constant")]))
+        assert page.locator("#map-section").is_hidden()
+        assert page.locator("#skipped dt").all_text_contents() == ["other"]
+
+    @pytest.mark.parametrize("width", [320, 800, 2000])
+    def test_fits_its_window(self, show: Open, width: int) -> None:
+        long = "a_very_long_name_without_any_space_" * 4
+        names = [long, *NAMES[:5]]
+        details = [detail(long, NAMES[0]), category(long, NAMES[1], [long, "b"])]
+        report = dataclasses.replace(
+            scan(names, details=details, title=long), summary={long: long}, skipped=[(long, long)]
+        )
+        page = show(report, viewport={"width": width, "height": 800})
+        assert page.evaluate("document.documentElement.scrollWidth") <= width
+        click_cell(page, 0, 1)
+        page.wait_for_timeout(800)  # the page scrolls to the row, softly
+        assert page.locator("#count").evaluate(
+            "node => node.getBoundingClientRect().bottom <= innerHeight"
+        )
+        assert page.evaluate("document.documentElement.scrollWidth") <= width
+        page.set_viewport_size({"width": 360, "height": 800})
+        page.wait_for_function("document.querySelector('#map').clientWidth < 360")
+        assert page.evaluate("document.documentElement.scrollWidth") <= 360

@@ -10,11 +10,10 @@ import jax
 import numpy as np
 import pandas as pd
 import pytest
-from html_support import NAMES, Open, detail, scan
+from html_support import Open, detail, scan
 
 import hgr_jax
-from hgr_jax._texts import as_date
-from hgr_jax.scanning.html.page import HtmlPage, Sample, render
+from hgr_jax.scanning.html.page import HtmlPage, Sample
 from hgr_jax.scanning.report import DETAILS, as_report, profiles_of
 
 ROWS = 400
@@ -111,30 +110,6 @@ def test_axes_of_dates(show: Open, first: str, days: float, expected: list[str])
     opened = show(scan(["when", "y"], details=[pair]))
     assert ticks(opened, 0) == expected
     assert ticks(opened, 1) == expected  # of f
-
-
-def test_dates_of_a_scan_and_dates_that_no_calendar_has(show: Open, page: HtmlPage) -> None:
-    with_day = next(d for d in page.details if d.a == "day" and not isinstance(d.points[0][1], str))
-    assert with_day.dates == (day("2020-03-01"), None)
-    assert "a in days since 2020-03-01" in with_day.note
-    opened = show(dataclasses.replace(page, details=[with_day]))
-    assert ticks(opened, 0) == ["2020-04", "Jul", "Oct", "2021", "Apr"]
-    for first in (1e300, 8.6e12):
-        pair = dataclasses.replace(detail("when", "y"), dates=(first, None))
-        assert "0.0" in ticks(show(scan(["when", "y"], details=[pair])), 0)
-
-
-@pytest.mark.parametrize(
-    ("first", "days", "text"),
-    [
-        (day("2020-03-01"), 1, "2020-03-02"),
-        (day("2020-03-01"), 0.5, "2020-03-01 12:00"),
-        (day("1850-01-01"), 0, "1850-01-01"),
-        (1e13, 0, "year 318857"),
-    ],
-)
-def test_dates_in_words(first: float, days: float, text: str) -> None:
-    assert as_date(first, days) == text
 
 
 def test_copies_share_a_card(show: Open, page: HtmlPage) -> None:
@@ -240,14 +215,3 @@ def test_any_two_columns(show: Open, page: HtmlPage) -> None:
     samples = [Sample("x", [1.0, nan, 3.0]), Sample("c", ["b", "a", ""], ("a", "b"))]
     opened = show(dataclasses.replace(scan(["x", "c"]), samples=samples))
     assert opened.locator("#any-picture figcaption").text_content() == "1 row"
-
-
-def test_samples_that_are_too_large_are_left_out(show: Open) -> None:
-    values = np.random.default_rng(0).normal(size=600).tolist()
-    report = dataclasses.replace(scan(NAMES), samples=[Sample(str(i), values) for i in range(600)])
-    assert len(render(report)) < 200_000
-    opened = show(report)
-    assert opened.locator("#any").is_hidden()
-    said = opened.locator("#any-none").text_content()
-    assert said.startswith("The rows of 600 columns would add 2.")
-    assert "keeps to 2 MB" in said

@@ -9,13 +9,12 @@ from typing import Any
 import jax
 import numpy as np
 import pytest
-from html_support import NAMES, Open, click_cell, count, detail, scan
+from html_support import NAMES, Open, click_cell, count, scan
 
 import hgr_jax
-from hgr_jax.plotting import MAX_BINS, conditional_means
 from hgr_jax.scanning.html.page import HtmlPage, Sample, render
 from hgr_jax.scanning.remarks import Remark
-from hgr_jax.scanning.report import BOX, as_report
+from hgr_jax.scanning.report import as_report
 
 ROWS = 2000
 COPIES = ("km", "miles", "furlongs", "leagues", "paces", "yards")
@@ -77,46 +76,14 @@ class TestFindings:
             assert not opened.locator("#scroll").evaluate(clipped)
         assert opened.evaluate("document.documentElement.scrollHeight") <= 6 * 844
 
-    def test_copies_fold_out(self, show: Open, page: HtmlPage) -> None:
-        opened = show(page)
-        same = opened.locator("#findings-section > details")
-        assert "(1 group)" in same.locator("summary").text_content()
-        assert same.locator("li").text_content() == ", ".join(COPIES)
-
     def test_texts_are_never_markup(self, page: HtmlPage) -> None:
         _, (first, *_) = page.findings[0]
         bad = dataclasses.replace(first, a="<tt>", remarks=(Remark("order", "<em>"),))
         html = render(dataclasses.replace(page, findings=[("<big>", [bad])], copies=[("<s>",)]))
         assert not re.search("<(tt|em|big|s)>", html)
 
-    def test_no_finding(self, show: Open) -> None:
-        rng = np.random.default_rng(3)
-        found = hgr_jax.scan(dict(zip("xyz", rng.normal(size=(3, 100)), strict=True)))
-        assert not found.findings().sections
-        section = show(as_report(found, "noise")).locator("#findings-section")
-        assert section.text_content().strip() == "No finding: no pair is more than chance"
-        assert show(scan(NAMES[:3])).locator("#findings-section").is_hidden()
-
 
 class TestPictures:
-    @pytest.mark.parametrize("rows", [3, 40, 5000])
-    def test_conditional_means(self, rows: int) -> None:
-        rng = np.random.default_rng(rows)
-        a = rng.normal(size=rows)
-        b = a**2 + 0.1 * rng.normal(size=rows)
-        points = np.array(conditional_means(a, b)).reshape(-1, 3)
-        assert len(points) <= MAX_BINS
-        if rows == 5000:
-            assert len(points) == MAX_BINS
-            assert np.mean(np.abs(points[1:-1, 1] - points[1:-1, 0] ** 2) <= 0.05) == 1
-            outer = np.sort(a)[: round(rows * (1 - np.cos(np.pi / MAX_BINS)) / 2)]
-            assert points[0, 0] == pytest.approx(outer.mean(), abs=0.05)
-        codes = np.arange(rows) % 2
-        for value, mean, half in conditional_means(codes * 1.0, b):
-            at = b[codes == value]
-            assert mean == pytest.approx(at.mean())
-            assert half == pytest.approx(1.96 * at.std(ddof=1) / np.sqrt(len(at)))
-
     def test_kinds_of_pictures(self, show: Open, page: HtmlPage) -> None:
         opened = show(page)
         for pair, marks in (
@@ -135,15 +102,6 @@ class TestPictures:
         told = data.locator(".share title").first.text_content()
         share = counts[0, 0] / counts[0].sum()
         assert told == f"{pair.g.x[0]} in {pair.f.x[0]}: {counts[0, 0]} ({share:.0%})"
-
-    def test_boxes_are_of_all_rows(self, show: Open, page: HtmlPage, found: hgr_jax.Scan) -> None:
-        pair = next(of for of in page.details if {of.a, of.b} == {"species", "size"})
-        sizes = found.values("size")[found.values("species") == 0]
-        np.testing.assert_allclose(pair.groups[0], np.quantile(sizes, BOX))
-        opened = show(dataclasses.replace(page, details=[dataclasses.replace(pair, groups=())]))
-        sampled = [size for size, level in pair.points if level == "Adelie"]
-        told = opened.locator(".detail .box title").first.text_content()
-        assert f"median {np.median(sampled):.3f}" in told  # computed by the page
 
     def test_the_picture_of_a_cell_is_in_view(self, show: Open, page: HtmlPage) -> None:
         for width, height in ((1400, 900), (390, 844)):
@@ -183,11 +141,3 @@ class TestPictures:
         row.locator("a").press("Enter")
         chosen = [opened.locator(f"#any-{side}").input_value() for side in "ab"]
         assert [NAMES[int(place)] for place in chosen] == names
-
-
-def test_a_page_of_a_hundred_columns_is_small() -> None:
-    rng = np.random.default_rng(0)
-    names = [f"a column {i:03d}" for i in range(104)]
-    samples = [Sample(name, rng.normal(size=600).tolist()) for name in names]
-    report = dataclasses.replace(scan(names, details=[detail(*names[:2])] * 15), samples=samples)
-    assert len(render(report)) < 1.5e6

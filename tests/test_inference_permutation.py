@@ -14,7 +14,6 @@ import hgr_jax
 from bench.data import awkward_pair
 from hgr_jax.inference.orders import seed_of
 from hgr_jax.inference.permutation import orders, permutation_test
-from hgr_jax.kernels import fourier, indicators, splines
 
 ROWS, COUNT = 40, 50
 KEY = jax.random.key(7)
@@ -66,21 +65,6 @@ def test_kb_is_a_loop_over_permutations(weighted: bool, rng: np.random.Generator
             permuted(a, b, kb, **options)
 
 
-@pytest.mark.parametrize(
-    ("h", "k"),
-    [
-        (fourier(1, 6.0), splines((-1.0, 0.0, 1.0), 2)),
-        (indicators(4), 2),
-        (indicators(4), indicators(4)),
-    ],
-)
-@pytest.mark.usefixtures("x64")
-def test_kernels_of_kb_are_permuted_likewise(h: Any, k: Any) -> None:
-    a, b = awkward_pair("discrete", ROWS)
-    measure = functools.partial(hgr_jax.kb, h=h, k=k, solver="svd")
-    agrees(permuted(a, b, measure), slow(a, b, measure), 1e-9)
-
-
 def test_other_measures_with_their_options(rng: np.random.Generator) -> None:
     a = rng.normal(size=(ROWS, 2)).astype(np.float32)
     b = (a[:, 0] + a[:, 1] + 3 * rng.normal(size=ROWS)).astype(np.float32)
@@ -130,15 +114,6 @@ def test_degenerate_data(measure: Any, rng: np.random.Generator) -> None:
     assert missing.permutations == COUNT
     with pytest.raises(ValueError, match="not all 0"):
         permuted(a, b, measure, weights=np.zeros(ROWS))
-
-
-def test_rows_of_weight_zero_are_dropped(rng: np.random.Generator) -> None:
-    a, b = rng.normal(size=(2, ROWS + 2)).astype(np.float32)
-    a[3], b[3] = np.nan, 1e9
-    weights = (~np.isin(np.arange(ROWS + 2), [3, 7])).astype(np.float32)
-    kept = weights > 0
-    found = permuted(a, b, covariance, weights=weights)
-    assert found == permuted(a[kept], b[kept], covariance, weights=weights[kept])
 
 
 def test_the_key_decides_and_the_chunks_do_not(rng: np.random.Generator) -> None:

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import jax
 import jax.numpy as jnp
 import numpy as np
@@ -62,20 +60,6 @@ def test_options_against_the_definition(rng: np.random.Generator) -> None:
         np.testing.assert_allclose(singular[0], 1, atol=1e-12)
         np.testing.assert_allclose(hgr_jax.kde(a, b, **options), singular[1], atol=1e-10)
         np.testing.assert_allclose(hgr_jax.chi2(a, b, **options), (q**2).sum() - 1, atol=1e-10)
-
-
-def test_damping(rng: np.random.Generator, compilations: Any) -> None:
-    a, b = (x.astype(np.float32) for x in pair(rng, 100))
-    for measure in (hgr_jax.kde, hgr_jax.chi2):
-        assert measure(a, b) == measure(a, b, damping=1e-9)
-        gradient = jax.grad(lambda a, d, m=measure: m(a, b, bandwidth=0.05, damping=d), (0, 1))
-        for value in (0.0, 1e-3):
-            assert all(np.isfinite(part).all() for part in gradient(a, jnp.float32(value)))
-        with compilations() as programs:
-            values = [float(measure(a, b, damping=damping)) for damping in (0, 1e-3, 1e-2, 0.1)]
-        assert programs == []
-        assert np.all(np.diff(values) < 0)
-        assert np.isnan(jax.jit(lambda d, m=measure: m(a, b, damping=d))(-0.5))
 
 
 @pytest.mark.usefixtures("x64")

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from typing import Any
 
-import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
@@ -25,12 +24,6 @@ def test_monomials_of_several_variables(
     x = rng.standard_normal((7, variables)).astype(np.float32)
     expected = PolynomialFeatures(degree, include_bias=False).fit_transform(x)
     np.testing.assert_allclose(polynomial_kernel(x, degree), expected, rtol=2e-6)
-
-
-def test_integers_and_jit() -> None:
-    kernel = jax.jit(polynomial_kernel, static_argnums=1)(jnp.array([1, 2, 3]), 2)
-    np.testing.assert_array_equal(kernel, [[1.0, 1.0], [2.0, 4.0], [3.0, 9.0]])
-    np.testing.assert_array_equal(polynomial_kernel([1.0, 2.0], np.array(2)), [[1, 1], [2, 4]])
 
 
 KEYPOINTS = (-2.0, -0.5, 0.0, 1.5, 4.0)
@@ -75,11 +68,6 @@ class TestFeatures:
 
 
 class TestMeasures:
-    def test_waves_need_a_period(self) -> None:
-        """Of days, waves of 2 pi days say nothing of a year."""
-        with pytest.raises(TypeError, match="period"):
-            fourier(1)  # type: ignore[call-arg]
-
     @pytest.mark.parametrize("kernel", [hats(KEYPOINTS), fourier(2, 2 * np.pi), indicators([0, 1])])
     @pytest.mark.parametrize("bad", [np.nan, np.inf])
     def test_what_is_not_finite_gives_nan(self, kernel: Any, bad: float) -> None:
@@ -104,13 +92,6 @@ class TestMeasures:
             upper_bound(x, y, kernel, 1),
         ):
             np.testing.assert_allclose(value, 1, atol=1e-5)
-
-    def test_equal_kernels_share_a_program(self, compilations: Any) -> None:
-        x = np.arange(30.0, dtype=np.float32)
-        hgr_jax.kb(x, x, hats([0, 10, 29]), 1)
-        with compilations() as programs:
-            hgr_jax.kb(x, x, hats(np.array([0.0, 10.0, 29.0])), 1)
-        assert not programs
 
 
 def test_quantiles_without_repetitions() -> None:

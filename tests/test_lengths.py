@@ -12,6 +12,8 @@ import numpy as np
 import pytest
 
 import hgr_jax
+from bench import reference
+from hgr_jax import Scan, scan
 
 LENGTHS = (107, 97, 101, 127, 128)
 """All in the program of up to 128 rows."""
@@ -114,16 +116,34 @@ def test_fits_are_of_the_rows_alone(name: str, compilations: Any) -> None:
         np.testing.assert_allclose(np.unique(sample), np.sort(pair(LENGTHS[1])[0]), rtol=1e-12)
 
 
-def test_conversions_compile_nothing(compilations: Any) -> None:
-    a, b = pair(LENGTHS[1])
-    kinds = (
-        (a > 0, np.float32(b)),
-        (jnp.asarray(a > 0), jnp.asarray(np.int32(b))),
-        (jnp.asarray(a, jnp.float16), np.float32(b)),
-        (a.tolist(), b.tolist()),
-    )
-    hgr_jax.pearson(np.float32(a), np.float32(b))
-    with compilations() as programs:
-        for x, y in kinds:
-            hgr_jax.pearson(x, y)
-    assert not programs
+def mixed(rows: int, seed: int = 0) -> dict[str, Any]:
+    """Numbers, ties and a category, some of them with missing values."""
+    rng = np.random.default_rng(seed)
+    table: dict[str, Any] = {f"x{i}": rng.normal(size=rows) for i in range(3)}
+    table["x1"] = table["x0"] ** 2 + 0.3 * table["x1"]
+    table["tied"] = rng.integers(0, 5, rows).astype(float)
+    names = np.array(list("abc"), dtype=object)
+    table["group"] = names[rng.integers(0, 3, rows)]
+    for name in ("x1", "tied"):
+        table[name][rng.random(rows) < 0.1] = np.nan
+    return table
+
+
+def is_right(found: Scan, table: dict[str, Any], tolerance: float = 1e-4) -> None:
+    a, b = table["x0"], table["x1"]
+    keep = ~np.isnan(b)
+    value = reference.kb(a[keep], b[keep], found.settings["h"], found.settings["k"])
+    assert found.correlation[0, 1] == pytest.approx(value, abs=tolerance)
+
+
+def test_tables_of_many_lengths_compile_next_to_nothing(compilations: Any) -> None:
+    """With permutations of the short ones, and ranks of the long ones."""
+    sources = set()
+    with compilations() as compiled:
+        for rows in (18, 57, 91, 333, 500, 777, 1025, 1500, 1999, 2500, 3001, 4097):
+            table = mixed(rows, rows)
+            found = scan(table, h=3, k=2, test=hgr_jax.Test(permutations=19))
+            sources |= set(found.pvalue_source.ravel())
+            is_right(found, table)
+    assert {"rank", "permutation"} <= sources
+    assert len(compiled) <= 4  # of a random key

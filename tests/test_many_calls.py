@@ -1,4 +1,4 @@
-"""Many lengths, and many threads, in a process of their own."""
+"""Many lengths, threads and devices, each in a process of its own."""
 
 from __future__ import annotations
 
@@ -102,3 +102,49 @@ def test_any_length_takes_few_programs(lengths: int) -> None:
 @pytest.mark.parametrize("what", ["kb", "scan", pytest.param("predict", marks=pytest.mark.slow)])
 def test_threads_end_with_the_right_values(what: str, calls: int) -> None:
     run(THREADS, calls, what, seconds=200 if calls < 100 else 900)
+
+
+DEVICES = """
+import os
+flags = os.environ.get("XLA_FLAGS", "")
+os.environ["XLA_FLAGS"] = flags + " --xla_force_host_platform_device_count=2"
+import jax, jax.numpy as jnp, numpy as np
+from jax.sharding import AxisType, NamedSharding, PartitionSpec as P
+import hgr_jax
+
+rng = np.random.default_rng(0)
+a, b = rng.standard_normal((2, 600)).astype(np.float32)
+b = a**2 + b
+"""
+
+SHARDS = """
+mesh = jax.make_mesh((2,), ("rows",), axis_types=(AxisType.Auto,))
+for measure in (hgr_jax.kb, hgr_jax.hsic, hgr_jax.ace):
+    def loss(x, y):
+        return jax.lax.pmean(measure(x, y), "rows")
+
+    mean = jax.shard_map(loss, mesh=mesh, in_specs=(P("rows"), P("rows")), out_specs=P())
+    value, slope = jax.jit(jax.value_and_grad(mean))(a, b)
+    parts = [jax.value_and_grad(measure)(*map(jnp.asarray, (a[i], b[i])))
+             for i in (slice(300), slice(300, 600))]
+    np.testing.assert_allclose(value, np.mean([part[0] for part in parts]), atol=1e-5)
+    expected = np.concatenate([part[1] for part in parts]) / 2
+    np.testing.assert_allclose(slope, expected, atol=1e-6)
+"""
+
+EXPLICIT = """
+mesh = jax.make_mesh((2,), ("rows",), axis_types=(AxisType.Explicit,))
+for measure in (hgr_jax.kb, hgr_jax.hsic, hgr_jax.hgr):
+    expected = jax.value_and_grad(measure)(jnp.asarray(a), jnp.asarray(b))
+    with jax.set_mesh(mesh):
+        x, y = (jax.device_put(z, NamedSharding(mesh, P("rows"))) for z in (a, b))
+        found = jax.jit(jax.value_and_grad(measure))(x, y)
+    for part, whole in zip(found, expected, strict=True):
+        np.testing.assert_allclose(np.asarray(part), whole, rtol=1e-5, atol=1e-6)
+"""
+
+
+@pytest.mark.parametrize("body", [SHARDS, EXPLICIT], ids=["shards", "explicit"])
+def test_rows_on_two_devices(body: str) -> None:
+    """Inside `jax.shard_map`, and on an explicit mesh."""
+    run(DEVICES + body, seconds=600)

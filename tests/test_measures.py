@@ -48,7 +48,6 @@ SIGNED = {"pearson", "spearman"}
 UNBOUNDED = {"chi2", "kernel_ica_contrast"}
 WITHOUT_GRADIENT = {"rdc", "spearman"}
 RANDOM = {"neural", "rdc"}
-NEEDS_FIVE_ROWS = {"hgr"}
 COMPARED_ELSEWHERE = {
     "ace",
     "distance_correlation",
@@ -150,21 +149,6 @@ def test_what_is_not_finite_gives_nan(name: str, bad: float, pair: tuple[Any, An
     x, y = np.where(row == 3, np.float32(bad), a), np.where(row == 5, np.float32(bad), b)
     for broken in ((x, b), (a, y), (np.full_like(a, 0.1), y)):
         assert np.isnan(value_and_gradients(name, *broken)[0])
-
-
-@pytest.mark.parametrize(
-    "name", [pytest.param(n, marks=[pytest.mark.slow] * (n in {*LONG, "hgr"})) for n in MEASURES]
-)
-def test_one_and_two_rows(name: str) -> None:
-    """Also where all is made of pairs of rows, of which there is none."""
-    measure, one = MEASURES[name], np.ones(1, np.float32)
-    assert np.isnan(measure(one * np.nan, one))
-    assert np.isnan(measure(one, one * np.inf))
-    assert np.isnan(measure(one, one)) if name in NEEDS_FIVE_ROWS else measure(one, one) == 0
-    two = np.array([[1, 2], [3, 1]], np.float32)
-    value, gradients = value_and_gradients(name, *two)
-    assert np.isfinite(value) != (name in NEEDS_FIVE_ROWS)
-    assert np.isfinite(gradients).all()
 
 
 @pytest.mark.parametrize("far", [1.7e9 + np.arange(500.0), 2**60 + 2**20 * np.arange(500)])

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import functools
-from typing import Any
 
 import jax
 import jax.numpy as jnp
@@ -84,13 +83,6 @@ def test_gradient_is_that_with_the_networks_held_fixed(rng: np.random.Generator)
     np.testing.assert_allclose(forward, expected, rtol=1e-9)
 
 
-def test_inputs_are_standardised(pair: tuple[jax.Array, jax.Array]) -> None:
-    a, b = pair
-    value = hgr_jax.neural(a, b, key=KEY, steps=100)
-    moved = hgr_jax.neural(1e3 * a + 5e3, 1e-3 * b, key=KEY, steps=100)
-    np.testing.assert_allclose(value, moved, atol=1e-4)
-
-
 def test_in_distribution_against_maxcorr(pair: tuple[jax.Array, jax.Array]) -> None:
     """The same networks, optimiser and number of steps, from other random weights."""
     torch = pytest.importorskip("torch", reason="maxcorr's neural indicator needs torch")
@@ -114,19 +106,3 @@ def test_in_distribution_against_maxcorr(pair: tuple[jax.Array, jax.Array]) -> N
     # One of their networks may be born dead, so spreads are not compared.
     assert scipy.stats.ks_2samp(np.asarray(ours), theirs).pvalue > 1e-3
     assert abs(np.median(ours) - np.median(theirs)) < 0.02
-
-
-def test_layers_of_several_columns(pair: tuple[jax.Array, jax.Array]) -> None:
-    a, b = pair
-    both = jnp.stack([a, b], axis=1)
-    options: dict[str, Any] = {"key": KEY, "steps": 20, "learning_rate": 1e-2}
-    layers = {"hidden": (8, 4), "activations": ("relu", "tanh", "identity")}
-    fit = hgr_jax.neural_fit(both, b, **layers, **options)
-    for transform, columns in ((fit.f, 2), (fit.g, 1)):
-        leaves = [leaf.size for leaf in jax.tree.leaves(transform.layers)]
-        assert sum(leaves) == columns * 8 + 8 + 8 * 4 + 4 + 4 + 1
-    slow, quick = (
-        hgr_jax.neural(both, b, **(options | {"steps": 300, "learning_rate": rate}), **layers)
-        for rate in (1e-5, 1e-2)
-    )
-    assert max(0.95, slow) < quick

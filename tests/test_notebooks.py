@@ -12,7 +12,7 @@ import pytest
 ROOT = Path(__file__).parent.parent
 NOTEBOOKS = sorted((ROOT / "notebooks").glob("*.ipynb"))
 NEEDED = {"07_causal_graph": "pgmpy"}
-SLOW = {"03_measures", "04_fairness", "05_kernels", "07_causal_graph"}
+SLOW = {"02_scan", "03_measures", "04_fairness", "05_kernels", "07_causal_graph"}
 
 
 @pytest.mark.filterwarnings("ignore::DeprecationWarning")

@@ -100,25 +100,6 @@ def test_derivatives_of_kb(order: int) -> None:
     check_derivatives(value, some_data(40), order)
 
 
-@pytest.mark.usefixtures("x64")
-@pytest.mark.parametrize(
-    ("name", "rows"),
-    [pytest.param("sk", 40, marks=pytest.mark.slow), ("total", 40), ("kb", 3000)],
-)
-def test_derivatives(name: str, rows: int) -> None:
-    a, b, c, w = map(jnp.asarray, some_data(rows))
-
-    @jax.jit
-    @jax.value_and_grad
-    def value(x: jax.Array) -> jax.Array:
-        return MEASURES[name](a + x, b - x, given=c + 2 * x, weights=w * (1 + x / 9))
-
-    slope = value(jnp.zeros(rows))[1]
-    direction = jnp.cos(jnp.arange(float(rows)))
-    ends = [value(step * direction)[0] for step in (1e-5, -1e-5)]
-    np.testing.assert_allclose(slope @ direction, (ends[0] - ends[1]) / 2e-5, rtol=1e-6)
-
-
 class TestDegenerate:
     def test_nothing_explained_or_all_of_it(self) -> None:
         a, b, c, _ = (x.astype(np.float32) for x in some_data())
@@ -139,27 +120,6 @@ class TestDegenerate:
         c[7] = bad
         for name in MEASURES:
             assert np.isnan(MEASURES[name](a, b, given=c)).all()
-
-    def test_few_rows(self) -> None:
-        a, b, c, _ = (x.astype(np.float32) for x in some_data())
-        for rows in range(1, 12):
-            for name in MEASURES:
-                found = MEASURES[name](a[:rows], b[:rows], given=c[:rows])
-                assert np.all((found >= 0) & (found <= 1 + 1e-6))
-            # On four rows a cubic of c explains all; on five, all but one direction.
-            value = kb(a[:rows], b[:rows], given=c[:rows])
-            if rows <= 8:
-                np.testing.assert_allclose(value, rows > 4, atol=1e-5)
-
-
-@pytest.mark.usefixtures("x64")
-@pytest.mark.parametrize("scale", [(1e-3, 1e3, 7.0), (2.0, 1e-3, 1e3)])
-def test_units_and_order_do_not_matter(scale: Any, rng: np.random.Generator) -> None:
-    *data, _ = some_data()
-    order = rng.permutation(ROWS)
-    a, b, c = (s * x[order] - 90 for s, x in zip(scale, data, strict=True))
-    value = kb(data[0], data[1], given=data[2])
-    np.testing.assert_allclose(kb(a, -b, given=c), value, atol=1e-7)
 
 
 kb_fit = functools.partial(hgr_jax.kb_fit, h=3, k=2, given_degree=3)
@@ -236,21 +196,6 @@ def test_fits_of_kernels_and_several_columns() -> None:
     np.testing.assert_allclose(f, sign * first[:, 0], atol=1e-7)
     np.testing.assert_allclose(fit.g(both, given=level), sign * second[:, 0], atol=1e-7)
     assert fit.effective_rows == pytest.approx(ROWS - 2)
-
-
-@pytest.mark.usefixtures("x64")
-def test_all_modes() -> None:
-    a, b, c, w = some_data()
-    values, first, second = modes((monomials(a, 3), monomials(b, 2)), monomials(c, 3), w)
-    fit = spectrum_fit(a, b, given=c, weights=w)
-    np.testing.assert_allclose(fit.correlations, values, atol=1e-9)
-    f, g = fit.f(a, given=c), fit.g(b, given=c)
-    sign = np.sign(np.sum(first * f, axis=0))
-    np.testing.assert_allclose(f, sign * first, atol=1e-7)
-    np.testing.assert_allclose(g, sign * second, atol=1e-7)
-    np.testing.assert_allclose(fit.f[1](a, given=c), f[:, 1], atol=1e-12)
-    top = kb_fit(a, b, given=c, weights=w)
-    np.testing.assert_allclose(top.f(a, given=c), f[:, 0], atol=1e-8)
 
 
 @pytest.mark.usefixtures("x64")

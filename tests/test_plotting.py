@@ -6,13 +6,12 @@ import io
 from typing import Any
 
 import jax
-import jax.numpy as jnp
 import numpy as np
 import pytest
 
 import hgr_jax
 from bench.data import awkward_pair
-from hgr_jax.plotting import literal, plot_correlations, plot_fit
+from hgr_jax.plotting import plot_correlations, plot_fit
 
 HOSTILE = ("$\\frac{1}{", "a_b^c $x$ <b>\n\t\x07")
 
@@ -50,13 +49,6 @@ def test_names_are_shown_as_they_are(names: tuple[str, str]) -> None:
     assert png(plot_correlations(table, table, names)).startswith(b"\x89PNG")
 
 
-def test_literal_texts_without_the_middle_of_a_long_one() -> None:
-    assert literal("cost in $") == r"cost in \$"
-    assert literal("a\nb") == "a b"
-    shown = literal(LONG[2])
-    assert (len(shown), shown[:7], shown[-8:]) == (60, "first x", "x last 2")
-
-
 @pytest.mark.parametrize(("origin", "step"), [(1e15, 1.0), (1.7e9, 60.0), (1.25, 1e-9)])
 def test_values_that_are_almost_alike(origin: float, step: float) -> None:
     with jax.enable_x64(True):
@@ -64,12 +56,6 @@ def test_values_that_are_almost_alike(origin: float, step: float) -> None:
         figure = plot_fit(hgr_jax.kb_fit(a, a, 1, 1), a, a, names=("id", "b"))
     png(figure)
     assert figure.axes[0].xaxis.get_offset_text().get_text()  # what ticks are counted from
-
-
-def test_a_constant_column_and_one_point_are_drawn() -> None:
-    a = jnp.arange(5.0)
-    fit = hgr_jax.kb_fit(a, jnp.ones(5), 2, 2)
-    assert png(plot_fit(fit, a, jnp.ones(5))).startswith(b"\x89PNG")
 
 
 def test_rows_that_are_not_finite_are_left_out() -> None:
@@ -100,13 +86,3 @@ def test_the_heat_map_has_kb_above_and_pearson_below() -> None:
         ValueError, match=r"above and below must have shape \(2, 2\).*got \(3, 3\) and \(2, 2\)"
     ):
         plot_correlations(np.eye(3), np.eye(2), ["x", "y"])
-
-
-def test_without_matplotlib_the_error_names_the_command(monkeypatch: pytest.MonkeyPatch) -> None:
-    def refuse(name: str, *args: Any) -> Any:
-        raise ImportError(name)
-
-    monkeypatch.setattr("importlib.import_module", refuse)
-    fit = hgr_jax.kb_fit(jnp.arange(5.0), jnp.arange(5.0), 1, 1)
-    with pytest.raises(ImportError, match=r"pip install 'hgr_jax\[cli\]'"):
-        plot_fit(fit, np.arange(5.0), np.arange(5.0))

@@ -79,10 +79,3 @@ def test_derivatives_by_data_and_scale_are_zero(rng: np.random.Generator) -> Non
     assert not by_b.any()
     assert by_scale == 0
     assert np.isnan(jax.jit(value)(b, -1.0))
-
-
-def test_a_tiny_scale_leaves_the_ranks_alone(rng: np.random.Generator) -> None:
-    a, b = pair("wave", rng)
-    for scale in (1e-6, 1e-30):
-        value = hgr_jax.rdc(a, b, key=jax.random.key(0), scale=scale)
-        np.testing.assert_allclose(value, abs(hgr_jax.spearman(a, b)), atol=2e-3)

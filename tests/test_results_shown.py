@@ -60,14 +60,6 @@ class TestScan:
         assert "&lt;script&gt;" in page
         assert "nan" not in page
 
-    def test_a_pair_by_its_names(self, found: Scan) -> None:
-        pair = found["drag", "speed"]
-        assert (pair.a, pair.b) == ("drag", "speed")
-        i, j = found.names.index("drag"), found.names.index("speed")
-        assert pair.correlation == found.correlation[i, j]
-        assert [pair.degrees_a, pair.degrees_b] == found.degrees[i, j].tolist()
-        assert found["speed", "drag"].pvalue == pair.pvalue
-
     @pytest.mark.parametrize(
         ("names", "error", "message"),
         [
@@ -161,33 +153,18 @@ class TestFit:
         assert "None" in repr(jax.tree.map(lambda leaf: None, fit))
         assert "correlation='x'" in repr(jax.tree.map(lambda leaf: "x", fit))
 
-    def test_batches(self) -> None:
-        x = jnp.linspace(-1, 1, 30)
-        powers = jnp.stack([x**i for i in range(1, 10)])
-        fits = jax.vmap(lambda b: kb_fit(x, b, 2, 2))(powers)
-        assert "9 fits" in repr(fits)
-        assert len(repr(fits).splitlines()) == 2
-        assert re.search(r"correlation=\[[^\]]*, \.\.\., [^\]]*\]", repr(fits))
-        assert "9 fits" in fits._repr_html_()
-        with pytest.raises(ValueError, match="batch of fits"):
-            fits.plot(x, x)
+    def test_traced(self) -> None:
+        shown, x = [], jnp.linspace(-1, 1, 30)
 
-    @pytest.mark.parametrize("transform", [jax.jit, jax.vmap, jax.grad])
-    def test_traced_and_abstract(self, transform: Any) -> None:
-        shown = []
-
-        def value(b: Any) -> Any:
-            found = kb_fit(jnp.linspace(-1, 1, 30), b, 2, 2)
-            shown.extend([repr(found), str(found), found._repr_html_()])
+        def value(b: jax.Array) -> jax.Array:
+            found = kb_fit(x, b, 2, 2)
+            shown.extend([repr(found), found._repr_html_()])
             return found.correlation
 
-        b = jnp.linspace(-1, 1, 30) ** 3
-        transform(value)(b[None] if transform is jax.vmap else b)
+        jax.jit(jax.grad(value))(x**3)
         assert shown[0].startswith("KBFit(correlation=")
-        assert "Traced" in shown[0] or "Tracer" in shown[0]
-        assert shown[2].startswith("<table>")
-        abstract = jax.eval_shape(lambda b: kb_fit(b, b, 2, 2), b)
-        assert "ShapeDtypeStruct" in repr(abstract)
+        assert "Trace" in shown[0]
+        assert shown[1].startswith("<table>")
 
     def test_a_picture(self, fit: KBFit) -> None:
         pytest.importorskip("matplotlib")
@@ -196,9 +173,3 @@ class TestFit:
         assert figure.axes[0].get_xlabel() == "speed"
         with pytest.raises(TypeError, match="must be numbers to be drawn"):
             fit.plot(["a", "b"], [1.0, 2.0])
-
-
-@pytest.mark.parametrize("name", ["datasets", "fairness", "inference", "kernels", "plotting"])
-def test_modules_by_attribute(name: str) -> None:
-    assert getattr(hgr_jax, name).__name__ == f"hgr_jax.{name}"
-    assert name in dir(hgr_jax)

@@ -1,10 +1,9 @@
-"""Pairs that are spread out over an executor: the result is the same to the bit."""
+"""Pairs that are spread out over an executor, to the same bit; BLAS has one thread in threads."""
 
 from __future__ import annotations
 
 import multiprocessing
-from collections.abc import Iterator
-from concurrent.futures import Executor, ProcessPoolExecutor, ThreadPoolExecutor
+from concurrent.futures import ProcessPoolExecutor, ThreadPoolExecutor
 from typing import Any
 
 import jax
@@ -14,6 +13,7 @@ import pytest
 
 import hgr_jax
 from hgr_jax import Scan, scan
+from hgr_jax._threads import in_threads
 
 
 def table(columns: int = 150, rows: int = 80) -> pd.DataFrame:
@@ -70,25 +70,16 @@ def test_threads_change_nothing(name: str) -> None:
     same(found, scan(x, **options))
 
 
-@pytest.fixture(scope="module")
-def processes() -> Iterator[Executor]:
+def test_processes_change_nothing() -> None:
+    x, options = CASES["permutations"]
     with ProcessPoolExecutor(2, mp_context=multiprocessing.get_context("spawn")) as executor:
-        yield executor
-
-
-@pytest.mark.parametrize("name", ["permutations", "first pairs"])
-def test_processes_change_nothing(name: str, processes: Executor) -> None:
-    x, options = CASES[name]
-    found = scan(x, execution=hgr_jax.Execution(executor=processes), **options)
+        found = scan(x, execution=hgr_jax.Execution(executor=executor), **options)
     same(found, scan(x, **options))
 
 
-@pytest.mark.parametrize(
-    "name", [pytest.param("all pairs", marks=pytest.mark.slow), "first by value"]
-)
-def test_a_client_of_dask_changes_nothing(name: str) -> None:
+def test_a_client_of_dask_changes_nothing() -> None:
     distributed = pytest.importorskip("distributed", reason="the extra cluster is not installed")
-    x, options = CASES[name]
+    x, options = CASES["first by value"]
     cluster = distributed.LocalCluster(
         n_workers=2, threads_per_worker=1, dashboard_address=None, silence_logs=50
     )
@@ -108,3 +99,24 @@ def test_what_fails_in_a_square_is_raised() -> None:
             scan(table(40), measure=fails, test=None, execution=execution)
     with pytest.raises(TypeError, match=r"executor must be one of concurrent\.futures.*got int"):
         hgr_jax.Execution(executor=2)  # type: ignore[arg-type]
+
+
+threadpoolctl = pytest.importorskip("threadpoolctl", reason="threadpoolctl is not installed")
+
+
+def blas_threads() -> set[int]:
+    found = threadpoolctl.threadpool_info()
+    return {each["num_threads"] for each in found if each["user_api"] == "blas"}
+
+
+def test_blas_has_one_thread_within_and_as_many_as_before_after() -> None:
+    def fails(x: int) -> None:
+        raise ValueError(f"part {x}")
+
+    with threadpoolctl.threadpool_limits(2, user_api="blas"):
+        assert blas_threads() == {2}
+        assert in_threads(lambda _: blas_threads(), range(3)) == [{1}] * 3
+        assert blas_threads() == {2}
+        with pytest.raises(ValueError, match="part 0"):
+            in_threads(fails, range(2))
+        assert blas_threads() == {2}

@@ -200,40 +200,8 @@ def test_what_is_nearly_a_function_of_what_is_given_is_tested() -> None:
     assert set(given_both.skipped) == {"c", "z", "sum"}
 
 
-def test_pvalues_are_those_of_the_test_of_each_pair(rng: np.random.Generator) -> None:
-    x = with_holes(table(rng))[:, [0, 2, 3, 4]]
-    for w in (None, rng.uniform(0.5, 1.5, ROWS)):
-        found = scan(x, given=0, h=2, k=2, weights=w, target="x3")
-        assert (found.pvalue_source[found.pairs[:, 0], 3] == "residuals").all()
-        for i, j in found.pairs:
-            keep = ~np.isnan(x[:, [i, j, 0]]).any(axis=1)
-            weights = None if w is None else w[keep]
-            test = hgr_jax.independence_test(
-                x[keep, i], x[keep, j], given=x[keep, 0], weights=weights
-            )
-            assert found.pvalue[i, j] == pytest.approx(test.pvalue, rel=1e-6), (i, j)
-    assert found.pvalue[2, 3] < 1e-3  # x3^2 is in x4
-
-
-def test_pairs_with_a_category() -> None:
-    few = []
-    for seed in range(20):
-        rng = np.random.default_rng(seed)
-        frame = mixed(rng, holes=False)[["age", "kind", "color"]]
-        frame["size"] = frame["age"] ** 2 + rng.normal(size=ROWS)  # depends on kind by age alone
-        frame["more"] = (frame["kind"] == "y") + rng.normal(size=ROWS)
-        found = scan(
-            frame, given="age", h=2, k=2, test=hgr_jax.Test(permutations=199), target="kind"
-        )
-        few.append([found["kind", name].pvalue for name in ("size", "color", "more")])
-    small = np.mean(np.array(few) <= 0.05, axis=0)
-    assert small[0] <= 0.15
-    assert small[1] <= 0.15
-    assert small[2] >= 0.9
-
-
 @pytest.mark.parametrize("holes", [False, True])
-def test_every_value_is_that_of_hgr(rng: np.random.Generator, holes: bool) -> None:
+def test_every_value_and_pvalue_is_that_of_the_pair(rng: np.random.Generator, holes: bool) -> None:
     """By the regression of `hgr_jax.hgr` given the same columns, made once for the same rows."""
     frame = mixed(rng, holes)
     w = rng.uniform(0.5, 1.5, ROWS)
@@ -244,11 +212,13 @@ def test_every_value_is_that_of_hgr(rng: np.random.Generator, holes: bool) -> No
             keep = frame[["age", "town", pair.a, pair.b]].notna().all(axis=1).to_numpy()
             rows = frame[keep].reset_index(drop=True)
             own = None if weights is None else weights[keep]
-            value = hgr_jax.hgr(
-                rows[pair.a], rows[pair.b], given=rows[["age", "town"]], weights=own
-            )
+            options = {"given": rows[["age", "town"]], "weights": own}
+            value = hgr_jax.hgr(rows[pair.a], rows[pair.b], **options)
             assert pair.correlation == pytest.approx(float(value), abs=1e-6), (pair.a, pair.b)
             assert pair.rank_correlation == pair.correlation
+            test = hgr_jax.independence_test(rows[pair.a], rows[pair.b], **options)
+            assert pair.pvalue == pytest.approx(test.pvalue, rel=1e-6), (pair.a, pair.b)
+            assert pair.pvalue_source == test.source == "residuals"
 
 
 def test_what_is_shown_and_kept(rng: np.random.Generator, tmp_path: Path) -> None:
@@ -278,9 +248,3 @@ def test_no_row_has_all_given_columns(rng: np.random.Generator) -> None:
     x[1::2, 1] = np.nan
     with pytest.raises(ValueError, match="no row has a value in each of the given columns"):
         scan(x, given=[0, 1])
-
-
-def test_more_known_functions_than_rows() -> None:
-    x = np.random.default_rng(0).normal(size=(12, 4))
-    found = scan(x, h=2, k=2, given=hgr_jax.Given([0, 1], degree=5))
-    assert np.isnan(found.correlation[2, 3])

@@ -55,18 +55,6 @@ def test_fast_relations_have_all_functions() -> None:
     assert found.correlation[0, 1] > 0.9
 
 
-def test_weights() -> None:
-    table = frame()[["x", "square", "noise"]]
-    half = np.arange(ROWS) < ROWS // 2
-    expected = scan(table[half])
-    found = scan(table, weights=half * 2.0)
-    np.testing.assert_allclose(found.correlation, expected.correlation, atol=1e-3)
-    uneven = scan(table, weights=np.random.default_rng(0).uniform(0.5, 1, ROWS))
-    assert uneven["x", "square"].correlation == pytest.approx(
-        scan(table)["x", "square"].correlation, abs=0.03
-    )
-
-
 def test_fits_and_details() -> None:
     table = frame()
     found = scan(table[["x", "square", "kind", "gaps"]])
@@ -159,20 +147,6 @@ def test_a_column_of_which_weights_leave_one_row() -> None:
     assert np.isnan(found.correlation[0, 1])
 
 
-def test_degenerate_columns() -> None:
-    rng = np.random.default_rng(4)
-    table = {
-        "x": rng.standard_normal(50),
-        "once": np.arange(50) == 3,
-        "few": np.where(np.arange(50) < 3, rng.standard_normal(50), np.nan),
-        "same": np.where(np.arange(50) < 40, 1.0, np.nan),
-    }
-    found = scan(table)
-    assert "same" in found.skipped
-    for pair in found:
-        assert 0 <= pair.correlation <= 1
-
-
 @pytest.mark.parametrize(
     ("rows", "degrees", "weighted"),
     [
@@ -200,9 +174,3 @@ def test_a_pair_has_one_number_and_one_p_value(
         np.testing.assert_allclose(
             pair.rank_correlation, hgr_jax.hgr(a, b, weights=own), atol=1e-5, err_msg=str(pair)
         )
-
-
-def test_categories_have_an_interval_without_tests() -> None:
-    scanned = scan(frame(), test=None)
-    low, high = scanned.interval("kind", "letter")
-    assert low <= scanned["kind", "letter"].rank_correlation <= high

@@ -14,7 +14,6 @@ import hgr_jax
 from bench import reference
 from hgr_jax import Scan, scan
 from hgr_jax.inference import roys_root
-from hgr_jax.inference.permutation import permutation_test
 
 ROWS = 300
 COLUMNS = 46
@@ -64,34 +63,6 @@ def holds_its_level(*tables: Any, degree: int = 3, permutations: int = 199) -> s
 def test_rejections_of_independent_columns(kind: str) -> None:
     sources = holds_its_level(independent(kind, ROWS, 0), independent(kind, ROWS, 1))
     assert sources <= {"asymptotic" if kind == "category" else "rank", "permutation", "exact"}
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("rows", [300, 2000])
-@pytest.mark.parametrize("degree", [3, 5])
-@pytest.mark.parametrize("kind", KINDS)
-def test_rejections_of_independent_columns_at_length(kind: str, degree: int, rows: int) -> None:
-    tables = [independent(kind, rows, seed) for seed in (2, 3, 4)]
-    holds_its_level(*tables, degree=degree, permutations=399)
-
-
-@pytest.mark.slow
-def test_missing_values_keep_the_level() -> None:
-    tables = [independent("lognormal", ROWS, seed) for seed in (5, 6)]
-    rng = np.random.default_rng(5)
-    for x in tables:
-        for pattern in range(3):
-            x[rng.random(ROWS) < 0.3, pattern::4] = np.nan
-    holds_its_level(*tables)
-
-
-def test_weights_that_vary_much_are_not_trusted() -> None:
-    x = independent("uniform", 400)[:, :3]
-    rng = np.random.default_rng(0)
-    even, uneven = rng.uniform(0.9, 1.1, 400), rng.lognormal(sigma=2, size=400)
-    for weights, source in ((even, "rank"), (uneven, "permutation")):
-        found = scan(x, h=2, k=2, weights=weights, test=hgr_jax.Test(permutations=19))
-        assert set(upper(found.pvalue_source)) == {source}
 
 
 @pytest.fixture(scope="module")
@@ -237,28 +208,6 @@ def test_weights(table: np.ndarray) -> None:
     assert (found.n_obs[i, j] == ROWS - 20).all()
 
 
-def test_weighted_permutations(table: np.ndarray) -> None:
-    x = np.log(table[:60, 1:3])
-    x[:6, 1] = np.nan
-    weights = np.where(np.arange(60) % 2, 3.0, 1.0).astype(np.float32)
-    weights[6:9] = 0
-    found = scan(x, h=3, k=2, weights=weights, test=hgr_jax.Test("permutation", permutations=299))
-    for i, j in found.pairs:
-        keep = ~np.isnan(x[:, i] + x[:, j]) & (weights > 0)
-        one = permutation_test(
-            x[keep, i],
-            x[keep, j],
-            h=3,
-            k=2,
-            permutations=299,
-            weights=weights[keep],
-            key=jax.random.key(1),
-        )
-        noise = np.sqrt(2 * one.pvalue * (1 - one.pvalue) / 300)
-        assert abs(found.pvalue[i, j] - one.pvalue) <= 4 * noise + 0.01
-        assert found.null_mean[i, j] == pytest.approx(one.null_mean, rel=0.1)
-
-
 def test_permutations_of_other_measures(table: np.ndarray) -> None:
     x = table[:, :3]
     found = scan(x, measure="pearson", test=hgr_jax.Test(permutations=99))
@@ -266,30 +215,3 @@ def test_permutations_of_other_measures(table: np.ndarray) -> None:
     assert upper(found.pvalue).min() == pytest.approx(0.01)
     single = scan(x, measure="sk", test=hgr_jax.Test(permutations=99))
     assert single.pvalue[0, 1] == pytest.approx(0.01)
-
-
-def test_categories_with_few_rows() -> None:
-    rng = np.random.default_rng(0)
-    codes = rng.integers(0, 3, 60)
-    x = {
-        "group": np.array(list("abc"), dtype=object)[codes],
-        "size": (codes == 0) + rng.normal(size=60),
-        "noise": rng.normal(size=60),
-    }
-    found = scan(x, h=3, k=2, test=hgr_jax.Test("permutation", permutations=999))
-    assert found.pvalue[0, 1] <= 0.01
-    assert found.pvalue[0, 2] > 0.05
-    levels = reference.orthonormal_features(np.eye(3)[codes])
-    for column, name in ((1, "size"), (2, "noise")):
-        side = reference.orthonormal_polynomials(x[name], 2)
-        agrees_with_permutations(found, 0, column, permuted(levels, side))
-
-
-@pytest.mark.slow
-def test_far_tail_of_independent_columns() -> None:
-    """Of 319,600 pairs some 320 have a p-value of at most 0.001, and 32 of 0.0001."""
-    x = np.random.default_rng(0).normal(size=(100, 800)).astype(np.float32)
-    found = scan(x, top=600)
-    p = found.pvalue[tuple(found.pairs.T)]
-    for level, within in ((1e-3, 60), (1e-4, 20)):
-        assert abs(np.sum(p <= level) - 319_600 * level) < within

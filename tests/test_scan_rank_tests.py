@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import jax
 import numpy as np
 import pandas as pd
@@ -96,27 +94,6 @@ def linear_of_ranks(a: np.ndarray, b: pd.Series) -> float:
         return float(abs(stats.spearmanr(a, b).statistic))
     rank = pd.Series(stats.rankdata(a), index=b.index)
     return float(rank.groupby(b).transform("mean").std(ddof=0) / rank.std(ddof=0))
-
-
-@pytest.mark.parametrize("options", [{}, {"h": 2, "k": 7}])
-def test_estimates_are_those_of_each_pair(options: dict[str, Any]) -> None:
-    """HGR of ranks: with ties, constants, and columns of the same gaps, of any measure."""
-    rng = np.random.default_rng(4)
-    x = rng.normal(size=(300, 8))
-    x[:, 1] += x[:, 0] ** 2
-    x[:, 2] = np.round(x[:, 2])
-    x[:, 3] = x[:, 3] > 2  # too few for the law, not for a value
-    x[:, 4] = 7
-    x[rng.random(300) < 0.2, 5:7] = np.nan
-    x[rng.random(300) < 0.2, 7] = np.nan
-    found = scan(x, test=hgr_jax.Test(permutations=19), **options)
-    for i, j in found.pairs:
-        keep = ~np.isnan(x[:, i] + x[:, j])
-        a, b = x[keep, i], x[keep, j]
-        expected = float(hgr_jax.hgr(a, b))
-        assert found.rank_correlation[i, j] == pytest.approx(expected, abs=2e-3)
-        spearman = abs(stats.spearmanr(a, b).statistic)
-        assert found.spearman[i, j] == pytest.approx(spearman, abs=1e-5)
 
 
 def test_two_values_with_gaps_of_their_own_are_tested_exactly() -> None:

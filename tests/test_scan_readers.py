@@ -110,18 +110,3 @@ def test_the_reader_changes_no_result(name: str, rng: np.random.Generator, tmp_p
         same_meaning(found, expected)
         np.testing.assert_array_equal(found.source, expected.source)
         np.testing.assert_allclose(found.pvalue, expected.pvalue, atol=1e-9)
-
-
-@pytest.mark.parametrize("name", ["shop", "patterns", "kinds"])
-def test_types_change_no_meaning(name: str, rng: np.random.Generator, tmp_path: Path) -> None:
-    """Texts of a typed table (Parquet, Dask) are parsed as those of a frame."""
-    table = TABLES[name][0](rng)
-    expected = hgr_jax.scan(table, test=None)
-    table.to_parquet(tmp_path / "t.parquet", row_group_size=150)
-    frames = pytest.importorskip("dask.dataframe", reason="the extra cluster is not installed")
-    readings = [
-        hgr_jax.scan(tmp_path, test=None),
-        hgr_jax.scan(frames.from_pandas(table, npartitions=3, sort=False), test=None),
-    ]
-    for found in readings:
-        same_meaning(found, expected)

@@ -1,4 +1,4 @@
-"""What can be done with the result of a scan: lists, frames, fits, pictures, files."""
+"""What can be done with the result of a scan: lists, frames, fits, pictures, files, influence."""
 
 from __future__ import annotations
 
@@ -7,7 +7,6 @@ import warnings
 from pathlib import Path
 from typing import Any
 
-import jax
 import numpy as np
 import pandas as pd
 import polars as pl
@@ -199,16 +198,6 @@ def test_names_of_any_text(tmp_path: Path) -> None:
         found.plot().savefig(tmp_path / "scan.png")
 
 
-def test_similar_columns_are_put_together() -> None:
-    x = raw()
-    x[:, 2] = x[:, 3] + 0.1 * x[:, 2]
-    found = scan(x, h=3, k=2, test=None)
-    labels = found.plot().axes[0].get_xticklabels()
-    order = [label.get_text() for label in labels]
-    assert sorted(order) == [name for name in found.names if name not in found.skipped]
-    assert abs(order.index("x2") - order.index("x3")) == 1
-
-
 def test_results_without_a_pair(tmp_path: Path) -> None:
     tables: list[tuple[Any, dict[str, Any]]] = [
         (raw()[:, :1], {}),
@@ -227,30 +216,6 @@ def test_results_without_a_pair(tmp_path: Path) -> None:
         assert len(Scan.load(tmp_path / "scan.npz")) == 0
 
 
-def test_one_and_two_rows() -> None:
-    assert set(scan(raw()[20:21], h=3, k=2).skipped.values()) == {
-        f"every value that is present is {value:g}" for value in raw()[20]
-    }
-    two = scan(raw()[20:22, :4], h=3, k=2, test=hgr_jax.Test(permutations=9))
-    assert two.correlation[0, 1] == pytest.approx(1)
-    assert two.pvalue[0, 1] == 1
-    assert two.degrees[0, 1].tolist() == [1, 1]
-
-
-@pytest.mark.parametrize("x64", [False, pytest.param(True, marks=pytest.mark.slow)])
-def test_values_of_extreme_size(x64: bool) -> None:
-    x = raw()[:, :4]
-    with jax.enable_x64(x64):
-        plain = scan(x, h=3, k=2, test=None).correlation
-        for dtype, exponents in (("f4", (-120, 120)), ("f8", (-1010, 1010))):
-            for exponent in exponents:
-                extreme = np.ldexp(x.astype(dtype).round(1), exponent)
-                found = scan(extreme, h=3, k=2, test=None)
-                rounded = scan(x.astype(dtype).round(1), h=3, k=2, test=None).correlation
-                np.testing.assert_allclose(found.correlation, rounded, atol=1e-4)
-                np.testing.assert_allclose(found.correlation, plain, atol=0.05)
-
-
 def test_a_fit_that_runs_out_of_digits_is_told() -> None:
     rng = np.random.default_rng(0)
     a = 1e9 + rng.uniform(size=ROWS)
@@ -258,3 +223,85 @@ def test_a_fit_that_runs_out_of_digits_is_told() -> None:
     assert found.correlation[0, 1] == pytest.approx(1, abs=1e-3)
     with pytest.warns(UserWarning, match=r"where the scan found 1\.0000: float32 has too few"):
         found.fit("a", "b")
+
+
+MANY = 1000
+
+
+def with_an_outlier() -> np.ndarray:
+    """Independent columns, two of them with one row far out, and a relation of two others."""
+    x = np.random.default_rng(0).standard_normal((MANY, 6))
+    x[41, 0], x[41, 1] = 12, 9
+    x[:, 3] = x[:, 2] ** 2 + x[:, 3]
+    x[:, 5] = x[:, 4] + 0.1 * x[:, 5]
+    return x
+
+
+@pytest.fixture(scope="module")
+def outlying() -> Scan:
+    return scan(dict(zip("abcdef", with_an_outlier().T, strict=True)), measure="kb")
+
+
+def test_a_real_pair_comes_before_the_one_that_a_row_makes(outlying: Scan) -> None:
+    by_value = outlying.top(1, by="correlation")[0]
+    assert {by_value.a, by_value.b} in ({"a", "b"}, {"e", "f"})
+    assert outlying.correlation[0, 1] > 0.99
+    first, second, *others = outlying.top()
+    assert (first.a, first.b) == ("c", "d")  # not monotone, and real
+    assert (second.a, second.b) == ("e", "f")  # real, and monotone
+    assert others[-1].rank_correlation < 0.2
+    one_row = next(pair for pair in others if (pair.a, pair.b) == ("a", "b"))
+    assert one_row.ranks_disagree
+    assert not first.ranks_disagree
+    assert not second.ranks_disagree
+
+
+def test_the_row_is_named(outlying: Scan) -> None:
+    influence = outlying.influence("b", "a")
+    assert influence is not None
+    assert influence.row == 41
+    assert influence.rows[0] == 41
+    fit = outlying.fit("a", "b")
+    np.testing.assert_allclose(influence.share, fit.leverage, rtol=1e-3)
+    assert influence.share > 0.9
+    x = with_an_outlier()
+    rest = np.arange(MANY) != 41
+    without = hgr_jax.kb(x[rest, 0], x[rest, 1])
+    np.testing.assert_allclose(influence.value_without, without, atol=1e-4)
+    assert influence.value_without < 0.2
+    real = outlying.influence("e", "f")
+    assert real is not None
+    assert real.value_without > 0.98
+
+
+def test_rows_count_in_the_table_also_where_some_are_missing_or_dropped() -> None:
+    x = with_an_outlier()
+    x[:10, 0] = np.nan
+    weights = np.ones(MANY)
+    weights[20:30] = 0
+    influence = scan(x, measure="kb", weights=weights, target=0).influence("x0", "x1")
+    assert influence is not None
+    assert influence.row == 41
+
+
+def test_of_categories_of_one_kernel_and_of_nothing() -> None:
+    x = with_an_outlier()
+    kind = np.where(x[:, 4] > 1, "high", np.where(x[:, 4] > 0, "middle", "low"))
+    table = pd.DataFrame({"x": x[:, 0], "kind": kind, "other": kind[::-1], "e": x[:, 4]})
+    mixed = scan(table, measure="kb", test=hgr_jax.Test(permutations=19))
+    for a, b in (("kind", "e"), ("kind", "other"), ("x", "e")):
+        influence = mixed.influence(a, b)
+        assert influence is not None
+        correlation = mixed.correlation[mixed.names.index(a), mixed.names.index(b)]
+        fit = mixed.fit(a, b)
+        np.testing.assert_allclose(fit.correlation, correlation, atol=1e-4)
+        np.testing.assert_allclose(influence.share, fit.leverage, rtol=5e-3)
+        rest = np.arange(MANY) != influence.row
+        again = scan(table[rest], measure="kb", test=None)
+        value = again.correlation[again.names.index(a), again.names.index(b)]
+        np.testing.assert_allclose(influence.value_without, value, atol=1e-4)
+    apart = {"p": np.array([1.0, 2.0, np.nan, np.nan]), "q": np.array([np.nan, 1, 2, 3])}
+    little = scan(apart, measure="kb")
+    assert little.influence("p", "q") is None
+    with pytest.raises(ValueError, match="fit is for a scan of 'hgr', 'kb'"):
+        scan(x[:50], measure="pearson", test=None).influence("x0", "x1")

@@ -13,11 +13,8 @@ from scipy.stats import spearmanr
 
 import hgr_jax
 from hgr_jax import Scan, independence_test, kb, scan
-from hgr_jax.cli.main import main
-from hgr_jax.core.host.ranks import codes_of, ranked_columns, ranks
 from hgr_jax.scanning import screen
 from hgr_jax.scanning import top as first_pairs
-from hgr_jax.scanning.screen import RankScreen
 
 ROWS = 300
 MATRICES = ("correlation", "rank_correlation", "pearson", "corrected", "null_95", "n_obs")
@@ -154,38 +151,6 @@ def test_what_is_kept_can_be_used(whole: Scan, tmp_path: Path) -> None:
     assert repr(Scan.load(tmp_path / "scan.npz")) == repr(found)
 
 
-def test_no_pairs_to_keep() -> None:
-    assert len(scan({"a": np.arange(30.0), "b": np.ones(30)}, top=3)) == 0
-    few = scan(
-        np.random.default_rng(0).normal(size=(9, 3)), top=2, test=hgr_jax.Test(permutations=19)
-    )
-    assert len(few) == 2  # too few rows for laws
-
-
-@pytest.mark.parametrize("rows", [25, 200])
-def test_logarithms_of_the_screen(rows: int) -> None:
-    """By which pairs are ranked and adjusted: those of the test, in float32, also far out."""
-    x = np.random.default_rng(rows).normal(size=(rows, 70))
-    x[:, 1] = x[:, 0] + 0.01 * x[:, 1]
-    x[:, 2] = x[:, 0] ** 2 + 0.1 * x[:, 2]
-    x[:, 3:9] = np.round(x[:, 3:9] * [1, 2, 3, 5, 8, 20])
-    x[:, 10] = np.sin(30 * x[:, 9])
-    x[:, 68] = np.cos(30 * x[:, 67])
-    columns = [column.as_float32() for column in ranked_columns([*map(codes_of, ranks(x).T)])]
-    screened = RankScreen([columns[:64], columns[64:]], 64)
-    expected = scan(x)
-    for left, right in ((0, 0), (0, 1), (1, 1)):
-        log_p = screened.log_pvalues(left, right, screened.start(left, right))
-        places = np.nonzero(np.isfinite(log_p))
-        i, j = places[0] + 64 * left, places[1] + 64 * right
-        by_law = expected.pvalue_source[i, j] == "rank"
-        assert by_law.sum() > 0.7 * len(i) > 0
-        found, pvalues = log_p[places][by_law], expected.pvalue[i, j][by_law]
-        known = pvalues > 1e-300
-        np.testing.assert_allclose(found[known], np.log(pvalues[known]), rtol=2e-4, atol=2e-4)
-        assert (found[~known] < -690).all()
-
-
 def test_far_outlier_leaves_ranks_as_they_are() -> None:
     """Beside 1e9 the other values of a column are all but one in float32."""
     rng = np.random.default_rng(0)
@@ -261,25 +226,6 @@ def test_pairs_that_were_not_kept_are_said_to_be() -> None:
         found[left]
     with pytest.raises(KeyError, match="no column 'x50' is in a pair that was kept"):
         found[found.used[0], "x50"]
-
-
-def test_command(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    rng = np.random.default_rng(0)
-    x = rng.normal(size=(80, 12))
-    x[:, 5] = x[:, 4] ** 2
-    lines = [",".join(f"c{i}" for i in range(12)), *(",".join(map(str, row)) for row in x)]
-    (tmp_path / "wide.csv").write_text("\n".join(lines))
-    out = ["--out", str(tmp_path / "out")]
-    scan_it = ["scan", str(tmp_path / "wide.csv"), "--force", *out]
-    assert main([*scan_it, "--keep", "3", "--sort", "correlation"]) == 0
-    told = capsys.readouterr().out
-    assert "come first by largest HGR, of 66 pairs of 12 columns; more than chance" in told
-    assert "of 66 pairs are more than chance, at a false discovery rate of 5%" in told
-    assert "pairs that were kept: " in told
-    assert Scan.load(tmp_path / "out" / "scan.npz").settings["top"]["by"] == "correlation"
-    assert len((tmp_path / "out" / "pairs.csv").read_text().splitlines()) == 4
-    assert main([*scan_it, "--keep", "3", "--given", "c1"]) == 2
-    assert "top is for scans without given columns" in capsys.readouterr().err
 
 
 def test_a_false_discovery_rate_whatever_depends_on_what() -> None:

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import subprocess
-import sys
 import warnings
 from collections.abc import Callable
 from typing import Any
@@ -58,17 +56,6 @@ def test_scores_are_hgr_column_by_column(table: tuple[np.ndarray, np.ndarray]) -
         assert pvalues[2] < 1e-9
 
 
-def test_tests_of_rare_classes_keep_their_size(rng: np.random.Generator) -> None:
-    x = np.exp(rng.standard_normal((30, 300)))
-    labels = np.repeat(CLASSES, [24, 4, 2])
-    _, pvalues = hgr_classif(x, labels)
-    for level in (0.02, 0.1, 0.3):
-        allowed = level + 3 * np.sqrt(level * (1 - level) / 300)
-        assert np.mean(pvalues <= level) <= allowed
-    x[:, 7] = (labels == "low") + 0.1 * x[:, 7]
-    assert hgr_classif(x, labels)[1].argmin() == 7
-
-
 def test_selection_in_a_pipeline_and_a_search(table: tuple[np.ndarray, np.ndarray]) -> None:
     x, y = table
     pipeline = make_pipeline(SelectKBest(hgr_regression, k=1), KNeighborsRegressor())
@@ -83,16 +70,6 @@ def test_selection_in_a_pipeline_and_a_search(table: tuple[np.ndarray, np.ndarra
     )
     search.fit(x, labels)
     assert search.best_estimator_[0].get_support()[2]
-
-
-def test_data_frames(table: tuple[np.ndarray, np.ndarray]) -> None:
-    pandas = pytest.importorskip("pandas", reason="data frames need pandas")
-    x, y = table
-    frame = pandas.DataFrame(x, columns=list("abcdef"))
-    np.testing.assert_array_equal(hgr_regression(frame, pandas.Series(y)), hgr_regression(x, y))
-    select = SelectKBest(hgr_classif, k=1).set_output(transform="pandas")
-    chosen = select.fit_transform(frame, pandas.Series(classes_of(y), dtype="category"))
-    assert list(chosen.columns) == ["c"]
 
 
 X, Y = np.random.default_rng(0).standard_normal((2, 20))
@@ -120,21 +97,6 @@ def test_refused(scores: Any, error: Any, message: str, arguments: Any) -> None:
     for score in scores:
         with pytest.raises(error, match=message):
             score(*arguments)
-
-
-def test_without_scikit_learn() -> None:
-    code = """
-import sys
-import hgr_jax
-assert "sklearn" not in sys.modules
-sys.modules["sklearn"] = None
-try:
-    hgr_jax.sklearn
-except ImportError as error:
-    sys.exit("pip install 'hgr_jax[cli]'" not in str(error))
-sys.exit(2)
-"""
-    subprocess.run([sys.executable, "-c", code], check=True)
 
 
 def of_twelve(rng: np.random.Generator, rows: int) -> tuple[pd.DataFrame, np.ndarray]:

@@ -67,15 +67,6 @@ class TestDerivatives:
     def test_values(self, measure: Any, order: int, data: Triple) -> None:
         check_derivatives(lambda a, b, w: measure(a, b, 3, 2, weights=w), data, order)
 
-    @pytest.mark.slow
-    def test_fit(self, data: Triple) -> None:
-        def everything(a: jax.Array, b: jax.Array, w: jax.Array) -> tuple[jax.Array, ...]:
-            fit = hgr_jax.spectrum_fit(a, b, 3, 2, weights=w)
-            x = jnp.linspace(-1.0, 1.0, 5)
-            return fit.f(x), fit.g(x), fit.total, fit.mutual_information
-
-        check_derivatives(everything, data)
-
 
 class TestTies:
     """No NaN, and the derivative of what is smooth, where `jnp.linalg.svd` has none."""
@@ -97,16 +88,6 @@ class TestTies:
         np.testing.assert_allclose(fit.correlations, 1, atol=1e-6)
         assert fit.status == hgr_jax.Status.TIED
         assert np.isfinite(jax.jacobian(lambda y: hgr_jax.spectrum(x, y, 1, 1))(2 * x)).all()
-
-    def test_total_is_smooth_there(self) -> None:
-        """Central differences across the tie are its derivative; of the first mode they are not."""
-        angle = np.linspace(0, 2 * np.pi, ROWS, endpoint=False)
-        a = jnp.asarray(np.cos(angle) + np.cos(2 * angle), jnp.float32)
-        u, v = jax.random.normal(jax.random.key(0), (2, ROWS))
-        gradient = jax.grad(hgr_jax.total, 1)(a, u, 2, 2)
-        step = 1e-2
-        ahead, behind = (hgr_jax.total(a, u + s * v, 2, 2) for s in (step, -step))
-        np.testing.assert_allclose(gradient @ v, (ahead - behind) / (2 * step), atol=2e-3)
 
 
 @jax.jit
@@ -130,32 +111,3 @@ class TestFit:
         expected_information = -np.log(1 - np.asarray(fit.correlations) ** 2).sum() / 2
         np.testing.assert_allclose(fit.mutual_information, expected_information, rtol=1e-12)
         np.testing.assert_allclose(fit.total, hgr_jax.total(a, b, 3, 2, weights=w), rtol=1e-12)
-
-    def test_one_mode_at_a_time(self, data: Triple) -> None:
-        fit = hgr_jax.spectrum_fit(*data[:2], 3, 2)
-        assert len(fit.f) == 2
-        assert [t.formula("b") for t in fit.g] == [fit.g[i].formula("b") for i in (0, 1)]
-        with pytest.raises(IndexError, match="there are 2 modes"):
-            fit.f[2]
-
-    def test_status_and_what_is_printed(self, data: Triple) -> None:
-        a, b, _ = (np.array(x, np.float32) for x in data)
-        fit = hgr_jax.spectrum_fit(a, b, 3, 2)
-        assert repr(fit).startswith("SpectrumFit(correlations=[0.")
-        assert "<caption>SpectrumFit</caption>" in fit._repr_html_()
-        constant = hgr_jax.spectrum_fit(np.ones_like(a), b, 3, 2)
-        assert constant.status == hgr_jax.Status.CONSTANT
-        b[3] = np.nan
-        unknown = hgr_jax.spectrum_fit(a, b, 3, 2)
-        assert unknown.status == hgr_jax.Status.NOT_FINITE
-        assert np.isnan(unknown.correlations).all()
-
-
-def test_weights_of_zero_drop_rows(data: Triple) -> None:
-    a, b, _ = (np.array(x, np.float32) for x in data)
-    keep = np.arange(ROWS) % 3 > 0
-    expected = hgr_jax.spectrum_fit(a[keep], b[keep], 3, 2)
-    a[~keep], b[~keep] = 1e9, np.nan
-    fit = hgr_jax.spectrum_fit(a, b, 3, 2, weights=keep)
-    np.testing.assert_allclose(fit.correlations, expected.correlations, atol=1e-6)
-    np.testing.assert_allclose(fit.f(a[keep]), expected.f(a[keep]), atol=1e-5)

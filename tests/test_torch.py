@@ -133,22 +133,6 @@ def test_a_second_gradient_is_refused(rng: np.random.Generator) -> None:
         torch.autograd.grad(of_tensors.kb(a, b, 2, 2), b, create_graph=True)
 
 
-def test_the_same_shape_compiles_once(rng: np.random.Generator, compilations: Any) -> None:
-    def step(rows: int) -> None:
-        a, b, _ = (torch.tensor(x) for x in columns(rng, rows))
-        of_tensors.kb(a, b.requires_grad_(), 2, 2).backward()
-        of_tensors.kb(a, b.detach(), 2, 2)
-
-    step(ROWS)
-    with compilations() as programs:
-        step(ROWS)
-    assert programs == []
-    of_tensors.kb(*(torch.tensor(x) for x in columns(rng, 90)[:2]), 2, 2)
-    with compilations() as programs:
-        of_tensors.kb(*(torch.tensor(x) for x in columns(rng, 77)[:2]), 2, 2)
-    assert programs == []
-
-
 @pytest.mark.parametrize(
     ("call", "error", "message"),
     [

@@ -12,10 +12,8 @@ import pytest
 from jax.test_util import check_grads
 
 import hgr_jax
-from bench import coverage
 from bench.data import awkward_pair
 from hgr_jax.inference import upper_bound
-from hgr_jax.kernels import Indicators
 
 ROWS = 40
 Z = 1.959963984540054
@@ -43,19 +41,6 @@ class TestStandardError:
         np.testing.assert_allclose(fit.standard_error, jnp.linalg.norm(influence), rtol=1e-9)
         np.testing.assert_allclose(fit.effective_rows, w.sum() ** 2 / (w**2).sum(), rtol=1e-12)
 
-    def test_of_equal_weights_and_of_a_category(self, data: Any) -> None:
-        a, b, _ = data
-        fit = hgr_jax.kb_fit(a, b, 3, 2)
-        equal = hgr_jax.kb_fit(a, b, 3, 2, weights=np.full(ROWS, 7.0))
-        f, g, s = np.asarray(fit.f(a)), np.asarray(fit.g(b)), float(fit.correlation)
-        expected = (f * g - s * (f**2 + g**2) / 2).std() / ROWS**0.5
-        for each in (fit, equal):
-            np.testing.assert_allclose(each.standard_error, expected, rtol=1e-4)
-            np.testing.assert_allclose(each.effective_rows, ROWS, rtol=1e-5)
-        category = hgr_jax.kb_fit(a > 0, b, Indicators(2), 1)
-        plain = hgr_jax.kb_fit(a > 0, b, 1, 1)
-        np.testing.assert_allclose(category.standard_error, plain.standard_error, rtol=1e-4)
-
     def test_what_has_no_error(self, data: Any) -> None:
         a, b, _ = (np.array(x, np.float32) for x in data)
         constant = hgr_jax.kb_fit(np.ones_like(a), b, 3, 2)
@@ -76,16 +61,6 @@ class TestUpperBound:
         compiled = jax.jit(lambda a, b, w: bounded(a, b, level=0.975, weights=w))
         np.testing.assert_allclose(compiled(a, b, w), expected, rtol=1e-5)
 
-    def test_another_level_and_length_compile_nothing(self, data: Any, compilations: Any) -> None:
-        a, b, _ = (np.asarray(x, np.float32) for x in data)
-        first = bounded(a, b)
-        with compilations() as programs:
-            second = bounded(a, b, level=0.5)
-            bounded(a[:-5], b[:-5])
-        assert not programs
-        np.testing.assert_allclose(second, hgr_jax.kb(a, b, 3, 2), atol=1e-6)
-        assert first > second
-
     @pytest.mark.usefixtures("x64")
     def test_derivatives(self, data: Any) -> None:
         function = jax.jit(lambda a, b, w: bounded(a, b, weights=w))
@@ -101,27 +76,3 @@ class TestUpperBound:
                 np.testing.assert_allclose(value, expected, atol=1e-5)
         assert np.isnan(value_and_grad(a.at[2].set(jnp.inf), b)[0])
         np.testing.assert_allclose(bounded(a[:4], b[:4]), 1, atol=1e-4)
-
-
-@pytest.mark.parametrize(
-    ("kind", "degree", "rho", "bound"),
-    [
-        ("normal", 2, 0.6, (0.93, 1)),
-        ("normal", 2, 0.99, (0.93, 1)),  # the second is .98
-        ("normal", 2, 0.0, (1, 1)),
-        ("tie", 2, 0.99, (0.97, 1)),
-        ("lognormal", 1, 0.3, (0.8, 0.94)),
-        ("lognormal", 5, 0.9, (0.97, 1)),
-    ],
-)
-def test_what_is_said_of_bounds(
-    kind: str, degree: int, rho: float, bound: tuple[float, float]
-) -> None:
-    """The level is 95%; `bench.coverage` has more samples."""
-    assert bound[0] <= coverage.covered(kind, degree, 300, rho, 400).mean() <= bound[1]
-
-
-def test_a_function_has_the_bound_1() -> None:
-    a = np.linspace(-1, 1, 200)
-    for b in (a, a**2):
-        assert float(upper_bound(a, b, 2, 2)) == pytest.approx(1, abs=1e-5)
