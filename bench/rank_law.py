@@ -37,7 +37,6 @@ from hgr_jax.inference.rank_law import (
 from hgr_jax.scanning.screen import (
     Products,
     RankScreen,
-    as_float32,
     combined_log_p,
     law_tables,
     laws_by_counts,
@@ -77,7 +76,7 @@ def _log_pvalues(rows: int, squares: int) -> Iterator[Floats]:
     orders = rng.permuted(
         np.broadcast_to(np.arange(rows, dtype=np.int32), (parts * SIDE, rows)), axis=1
     )
-    columns = [as_float32(column) for column in ranked_columns([*orders])]
+    columns = [column.as_float32() for column in ranked_columns([*orders])]
     screen = RankScreen([columns[i : i + SIDE] for i in range(0, len(columns), SIDE)], SIDE)
     of_part = screen._functions
     screen._functions = screen._left_functions = functools.cache(  # type: ignore[method-assign]
