@@ -169,7 +169,7 @@ def test_one_number_gives_a_scalar(
     expected = f(np.array([0.3, -1.0]))
     for number in (0.3, np.float32(0.3), jnp.float32(0.3)):
         assert np.shape(f(number)) == ()
-        assert f(number) == pytest.approx(expected[0], rel=1e-6)
+        assert float(f(number)) == pytest.approx(float(expected[0]), rel=1e-6)
     if fit is not hgr_jax.hgr_fit:  # which is for the host
         np.testing.assert_allclose(jax.vmap(lambda x: f(x))(jnp.array([0.3, -1.0])), expected)
         assert jnp.isfinite(jax.grad(lambda x: f(x))(0.3))
