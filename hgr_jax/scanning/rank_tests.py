@@ -20,6 +20,7 @@ from numpy.typing import NDArray
 from scipy import special
 
 from hgr_jax._arrays import Floats, Integers, chunks, groups
+from hgr_jax._threads import in_threads
 from hgr_jax.core.host.estimates import (
     LAST_LOOK,
     HGREstimate,
@@ -433,22 +434,27 @@ class _ByRanks:
         """Take the second look at pairs of numbers, and the last one where it is needed."""
         seconds = np.concatenate([*self._seconds, np.zeros(0, np.intp)])
         for group, shared in self._by_rows(seconds):
-            used, local = np.unique(self.pairs[group], return_inverse=True)
-            pairs, columns = local.reshape(-1, 2), shared.ranked(used)
-
-            @functools.lru_cache(maxsize=max(2, CACHED_FUNCTIONS // shared.count))
-            def functions(column: int) -> Floats:
-                column_of_first_look = columns[column]  # noqa: B023
-                return column_of_first_look.functions().T.astype(self.in_ranks.x.dtype)
-
-            limit = np.array([c.available(shared.effective) for c in columns])[pairs].T
-            for part in chunks(np.lexsort(pairs.T[::-1]), MOMENTS_AT_ONCE):
-                m, _ = products_one_by_one(pairs[part], functions, shared.weights, MOST_FUNCTIONS)
-                sizes = limit[0, part], limit[1, part]
-                self._lasts.append(group[part[self._put_value(group[part], m, sizes, 1)]])
+            self._take_second_look(group, shared)
         lasts = np.concatenate([*self._lasts, np.zeros(0, np.intp)])
         for group, shared in self._by_rows(lasts):
             self._take_last_look(group, shared)
+
+    def _take_second_look(self, group: Integers, shared: _SharedRows) -> None:
+        """Take the second look at pairs of numbers that share some rows."""
+        used, local = np.unique(self.pairs[group], return_inverse=True)
+        pairs, columns = local.reshape(-1, 2), shared.ranked(used)
+        limit = np.array([c.available(shared.effective) for c in columns])[pairs].T
+
+        @functools.lru_cache(maxsize=max(2, CACHED_FUNCTIONS // shared.count))
+        def functions_of(column: int) -> Floats:
+            return columns[column].functions().T.astype(self.in_ranks.x.dtype)
+
+        def look(part: Integers) -> Integers:
+            m, _ = products_one_by_one(pairs[part], functions_of, shared.weights, MOST_FUNCTIONS)
+            more = self._put_value(group[part], m, (limit[0, part], limit[1, part]), 1)
+            return np.asarray(group[part[more]])
+
+        self._lasts += in_threads(look, chunks(np.lexsort(pairs.T[::-1]), MOMENTS_AT_ONCE))
 
     def _put_value(
         self,
@@ -479,12 +485,15 @@ class _ByRanks:
 
         ordered = group[np.lexsort(self.pairs[group].T[::-1])]
         long = self._long_blocks_of(ordered, seen, effective)
-        for part in chunks(np.arange(len(ordered)), LAST_AT_ONCE):
+
+        def look(part: Integers) -> None:
             places = ordered[part]
             m, sizes = products_one_by_one(
                 self.pairs[places], lambda column: seen(column)[2], weights, WIDEST
             )
             self._put_value(places, m, sizes, LAST_LOOK, [each.take(part) for each in long])
+
+        in_threads(look, chunks(np.arange(len(ordered)), LAST_AT_ONCE))
         for place in ordered[self._alike[ordered] & ~np.isnan(self.results.log_p[ordered])]:
             columns = [seen(column)[0] for column in self.pairs[place].tolist()]
             kept = [column.functions(column.available(effective)) for column in columns]
@@ -497,22 +506,28 @@ class _ByRanks:
 
         ``seen`` returns the ranks of a column, its order and its functions ``(n, d)``.
         """
+
+        def of_part(side: int, column: int, part: Integers) -> LongBlocks:
+            _, order, own = seen(column)
+            few = np.zeros((THIN, len(part), len(own)))
+            reliable = np.zeros(len(part), np.intp)
+            for i, other in enumerate(self.pairs[places[part], 1 - side].tolist()):
+                ranked, _, f = seen(other)
+                few[: f.shape[1], i] = f[:, :THIN].T
+                reliable[i] = min(ranked.reliable, f.shape[1])
+            size = np.full(len(part), own.shape[1])
+            return long_blocks(order, few, size, reliable, rows, number=True)
+
         found = []
         for side in (0, 1):
-            parts, at = [], []
-            for column, group in groups(self.pairs[places, side]):
-                _, order, own = seen(column)
-                for part in chunks(group, ORDERED_AT_ONCE):
-                    few = np.zeros((THIN, len(part), len(own)))
-                    reliable = np.zeros(len(part), np.intp)
-                    for i, other in enumerate(self.pairs[places[part], 1 - side].tolist()):
-                        ranked, _, f = seen(other)
-                        few[: f.shape[1], i] = f[:, :THIN].T
-                        reliable[i] = min(ranked.reliable, f.shape[1])
-                    size = np.full(len(part), own.shape[1])
-                    parts.append(long_blocks(order, few, size, reliable, rows, number=True))
-                    at.append(part)
-            found.append(LongBlocks.joined(parts).take(np.argsort(np.concatenate(at))))
+            tasks = [
+                (side, column, part)
+                for column, group in groups(self.pairs[places, side])
+                for part in chunks(group, ORDERED_AT_ONCE)
+            ]
+            parts = in_threads(of_part, *zip(*tasks, strict=True))
+            at = np.concatenate([part for _, _, part in tasks])
+            found.append(LongBlocks.joined(parts).take(np.argsort(at)))
         return found
 
     def _test_long_blocks(self, place: int, estimate: HGREstimate) -> None:
