@@ -49,10 +49,11 @@ LEAST_STEP, SURE_STEP, BESIDE_STEP = 1.0, 0.98, 0.05
 it is said to step; where it may be, as a share of its largest; and the smallest share of the rows
 on either side."""
 
-LEAST_SPREAD, WIDE, MIDDLE, LEAST_IN_MIDDLE = 0.6, 0.25, 0.35, 0.1
+LEAST_SPREAD, WIDE, MIDDLE, LEAST_IN_MIDDLE, LEAST_CHANGE = 0.6, 0.25, 0.35, 0.1, 0.13
 """Smallest correlation of a transformation with the distance from the median, for which the spread
-may be what changes; share of the rows where it is widest; and, of the median distance there, the
-part where at least so many of these rows are: in a ring or a cross there are none."""
+may be what changes; share of the rows where it is widest; of the median distance there, the part
+where at least so many of these rows are: in a ring or a cross there are none; and the smallest
+correlation of that distance and what is left of the other variable beyond its mean."""
 
 MUCH_BETTER = 0.05
 """By how much a mean of the first variable must be the larger share to be described instead."""
@@ -213,7 +214,9 @@ def describe(
     for side in (0, 1):
         if means.shares[side] < LEAST_SHARE_OF_MEAN * whole:
             of = 1 - side
-            spread = _spread_along(columns[of], transformed[of], transformed[side])
+            both = transformed[side], transformed[of]
+            mean = means.of_first if of else means.of_second
+            spread = _spread_along(columns[side], columns[of], both, mean)
             if spread is not None:
                 shape = Shape.of(columns[side], spread)
                 said = mean_in_words(
@@ -251,20 +254,29 @@ def _step_along(x: Floats, y: Floats, share: float) -> tuple[float, float] | Non
     return float(x[sure[0]]), float(x[sure[-1] + 1])
 
 
-def _spread_along(y: Floats, g: Floats, f: Floats) -> Floats | None:
-    """Return ``f``, rising with the distance of ``y`` from its median, if ``g`` is that distance.
+def _spread_along(
+    x: Floats, y: Floats, transformed: tuple[Floats, Floats], mean: Floats
+) -> Floats | None:
+    """Return the transformation of ``x``, rising with the spread of ``y``, if it shows that.
 
-    None where most rows are far from the median at once, as in a ring.
+    Args:
+      transformed: values of the transformations of x and of y.
+      mean: of the standardised ranks of x, along y.
+
+    None where most rows are far from the median of y at once, as in a ring; and where the spread of
+    x around its mean does not change with y, so that this mean alone says it.
     """
-    y = in_unit(y)[0]
+    y, (f, g) = in_unit(y)[0], transformed
     apart = np.abs(y - np.median(y))
-    ranked = ranks(apart[:, None])[:, 0]
-    if np.ptp(ranked) == 0 or not abs(np.corrcoef(ranked, g)[0, 1]) >= LEAST_SPREAD:
+    far, rank = (ranks(z[:, None])[:, 0] for z in (apart, x))
+    if np.ptp(far) == 0 or not abs(np.corrcoef(far, g)[0, 1]) >= LEAST_SPREAD:
         return None
-    along = f * np.sign(np.corrcoef(ranked, f)[0, 1])
+    along = f * np.sign(np.corrcoef(far, f)[0, 1])
     wide = apart[along >= np.quantile(along, 1 - WIDE)]
+    rest = rank / rank.std() - np.sign(rank @ mean) * mean
+    changes = abs(np.corrcoef(np.abs(rest), far)[0, 1])
     in_middle = np.mean(wide <= MIDDLE * np.median(wide))
-    return along if in_middle >= LEAST_IN_MIDDLE else None
+    return along if in_middle >= LEAST_IN_MIDDLE and changes >= LEAST_CHANGE else None
 
 
 def mean_in_words(by: str, of: str, shape: Shape, form: Format) -> str:
