@@ -344,7 +344,7 @@ class HGREstimate:
             return LAST_LOOK
         for look in range(LAST_LOOK):
             blocks = blocks_of(self._moments_of(look).shape, self.numbers, look)
-            if not look_again(self._averages[look], blocks, look)[0]:
+            if not look_again(self._average_in(look), blocks, look)[0]:
                 return look
         return LAST_LOOK
 
@@ -360,8 +360,23 @@ class HGREstimate:
         return self._has_many and any(map(self._is_alike, (0, 1)))
 
     @functools.cached_property
-    def _averages(self) -> _Averages:
-        return _Averages(self)
+    def _averages(self) -> dict[int, Average]:
+        return {}
+
+    def _average_in(self, look: int) -> Average:
+        """The average of the blocks of a look, made when it is asked for."""
+        if look not in self._averages:
+            m, available = self._moments_of(look), self._available(look)
+            blocks = blocks_of(m.shape, self.numbers, look)
+            self._averages[look] = average_of_moments(
+                m[..., None],
+                available,
+                np.array([self.rows]),
+                self.numbers,
+                blocks,
+                self.long if look == LAST_LOOK else (),
+            )
+        return self._averages[look]
 
     def _moments_of(self, look: int) -> Floats:
         return self.moments if look < LAST_LOOK else self.wide_moments
@@ -433,7 +448,7 @@ class HGREstimate:
     @property
     def average(self) -> Average:
         """The average of the blocks of the look that decides."""
-        return self._averages[self.look]
+        return self._average_in(self.look)
 
     def _pair_of(self, look: int) -> PolynomialPair:
         return self.wide if look == LAST_LOOK else self.pair
@@ -552,7 +567,7 @@ class HGREstimate:
         variable and few of the other wins, as of an oscillation, gains are of such blocks, and the
         likeness of neighbours bounds them.
         """
-        average = self._averages[LAST_LOOK]
+        average = self._average_in(LAST_LOOK)
         sizes = growing(blocks_of(self.wide_moments.shape, self.numbers, LAST_LOOK))
         h, k = (number[:, 0] for number in average.functions)
         resolved = min(RESOLVED_PER_ROOT * self.rows**0.25, self.rows / ROWS_PER_SIZE)
@@ -608,7 +623,16 @@ class HGREstimate:
 
     def interval(self, pvalue: float, level: float) -> tuple[float, float]:
         """Return an interval, as `hgr_jax.HGRFit.interval` does; ``pvalue`` is of independence."""
-        return ends_of_interval(self.value, self.held_out, self.highest, pvalue, self.rows, level)
+        if np.isnan(self.value):
+            return np.nan, np.nan
+        z = NormalDist().inv_cdf((1 + level) / 2)
+        held_out, error = self.held_out
+        error = z * error / (1 - held_out**2) if abs(held_out) < 1 else 0.0
+        agreeing = 2 * ((1 - level) / 2) ** (1 / self.rows) - 1
+        low = min(_moved(held_out, -LOW_WIDTH * error), agreeing, self.value)
+        low = max(low, float(np.finfo(float).eps)) if pvalue < 1 - level else 0.0
+        high = max(_moved(self.highest, HIGH_WIDTH * error), self.value)
+        return low, max(low, high) if high < 1 - 1 / self.rows else 1.0
 
     def _whitened(
         self, grams: Floats, pair: PolynomialPair | None = None
@@ -635,27 +659,6 @@ def column_and_functions(
     return None, orthonormalise(centred_indicators(x, shares, levels), shares)[0]
 
 
-class _Averages:
-    """The averages of the looks at one pair, each made when it is asked for."""
-
-    def __init__(self, estimate: HGREstimate) -> None:
-        self._estimate, self._made = estimate, dict[int, Average]()
-
-    def __getitem__(self, look: int) -> Average:
-        """Return the average of a look."""
-        if look not in self._made:
-            of = self._estimate
-            m, rows = of._moments_of(look), np.array([of.rows])
-            blocks, long = (
-                blocks_of(m.shape, of.numbers, look),
-                of.long if look == LAST_LOOK else (),
-            )
-            self._made[look] = average_of_moments(
-                m[..., None], of._available(look), rows, of.numbers, blocks, long
-            )
-        return self._made[look]
-
-
 def growing(blocks: Blocks) -> dict[int, int]:
     """Return the places of blocks whose two sides grow together, by their size.
 
@@ -664,36 +667,6 @@ def growing(blocks: Blocks) -> dict[int, int]:
     single = [min(sizes) == max(sizes) for sizes in (blocks.rows, blocks.columns)]
     sizes = enumerate(zip(blocks.rows, blocks.columns, strict=True))
     return {(k if single[0] else h): place for place, (h, k) in sizes if h == k or any(single)}
-
-
-def ends_of_interval(
-    value: float,
-    held_out: tuple[float, float],
-    highest: float,
-    pvalue: float,
-    rows: float,
-    level: float,
-) -> tuple[float, float]:
-    """Return both ends of an interval for HGR, as `hgr_jax.HGRFit.interval` says.
-
-    Args:
-      value: the estimate.
-      held_out: the correlation on rows held out, and its standard error.
-      highest: where the high end starts.
-      pvalue: of independence.
-      rows: number of rows.
-      level: asked coverage.
-    """
-    if np.isnan(value):
-        return np.nan, np.nan
-    z = NormalDist().inv_cdf((1 + level) / 2)
-    below_1 = 1 - held_out[0] ** 2
-    error = z * held_out[1] / below_1 if below_1 > 0 else 0.0
-    agreeing = 2 * ((1 - level) / 2) ** (1 / rows) - 1
-    low = min(_moved(held_out[0], -LOW_WIDTH * error), agreeing, value)
-    low = max(low, float(np.finfo(float).eps)) if pvalue < 1 - level else 0.0
-    high = max(_moved(highest, HIGH_WIDTH * error), value)
-    return low, max(low, high) if high < 1 - 1 / rows else 1.0
 
 
 def _moved(correlation: float, step: float) -> float:
