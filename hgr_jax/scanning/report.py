@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from hgr_jax._arrays import Floats, Integers, in_unit
+from hgr_jax._arrays import Floats, Integers
 from hgr_jax._texts import as_date, counted, shortened
 from hgr_jax._threads import one_blas_thread
 from hgr_jax.core.host.linalg import clustered_order
@@ -24,7 +24,6 @@ from hgr_jax.scanning.findings import (
 from hgr_jax.scanning.fits import HostTransformation, PairDetails, details_of
 from hgr_jax.scanning.html.page import Curve, Detail, HtmlPage, Profile, Sample
 from hgr_jax.scanning.remarks import ExaminedPair
-from hgr_jax.tables.columns import Columns
 from hgr_jax.tables.levels import Category
 
 MAX_BARS = 16
@@ -43,27 +42,23 @@ MAX_LEVELS_SHOWN = 3
 MAX_LEVEL_LETTERS = 18
 
 
-def profiles_of(result: Any, table: Any = None) -> list[Profile]:
-    """Return a summary of each column of a scan, given the ``table`` that was scanned."""
+def profiles_of(result: Any) -> list[Profile]:
+    """Return a summary of each column of a scan."""
     columns = result.data
     number_at = {int(position): i for i, position in enumerate(columns.number_positions)}
     categories = dict(zip(columns.category_positions.tolist(), columns.categories, strict=True))
     profiles = []
     for position, name in enumerate(columns.names):
-        if position in number_at and name not in result.skipped:
+        if name in result.skipped:
+            profile = Profile(name, "left out", None, None, "", (), [result.skipped[name]])
+        elif position in number_at:
             values = np.asarray(columns.numbers[:, number_at[position]], np.float64)
-            profiles.append(_number_profile(name, values, columns.dates.get(name)))
-            continue
-        distinct, missing, alerts = _raw_summary(_raw_values(table, columns, position))
-        if position in categories and name not in result.skipped:
-            profiles.append(_category_profile(name, categories[position], distinct))
+            profile = _number_profile(name, values, columns.dates.get(name))
         else:
-            reasons = [result.skipped.get(name, ""), *alerts]
-            profiles.append(Profile(name, "left out", distinct, missing, "", (), reasons))
-    return [
-        dataclasses.replace(each, missing=columns.missing_of(each.name, each.missing))
-        for each in profiles
-    ]
+            profile = _category_profile(name, categories[position])
+        missing = columns.missing_of(name, profile.missing)
+        profiles.append(dataclasses.replace(profile, missing=missing))
+    return profiles
 
 
 def _number_profile(name: str, column: Floats, first: float | None) -> Profile:
@@ -108,7 +103,7 @@ def _number_text(value: float) -> str:
     return f"{value:,.0f}" if value == round(value) and abs(value) < MAX_INTEGER else f"{value:.6g}"
 
 
-def _category_profile(name: str, category: Category, distinct: int | None) -> Profile:
+def _category_profile(name: str, category: Category) -> Profile:
     codes = category.codes
     counts = np.bincount(codes[codes >= 0], minlength=len(category.levels))
     order = np.argsort(-counts, kind="stable")
@@ -120,33 +115,11 @@ def _category_profile(name: str, category: Category, distinct: int | None) -> Pr
     return Profile(
         name=name,
         kind="category",
-        distinct=len(order) if distinct is None else distinct,
+        distinct=len(order),
         missing=int((codes < 0).sum()),
         values=", ".join(listed) + (", …" if len(order) > MAX_LEVELS_SHOWN else ""),
         bars=counts[order[:MAX_BARS]].tolist(),
     )
-
-
-def _raw_values(table: Any, columns: Columns, position: int) -> list[Any] | None:
-    """Return the original values of a column, None if they were not kept."""
-    if isinstance(table, Mapping):
-        named = {str(key): column for key, column in table.items()}
-        return list(named[columns.names[position]]) if columns.names[position] in named else None
-    if columns.frame is not None:
-        return list(columns.frame[:, position].to_list())
-    return None
-
-
-def _raw_summary(values: list[Any] | None) -> tuple[int | None, int | None, list[str]]:
-    """Return the numbers of distinct and of missing values, and alerts."""
-    if values is None:
-        return None, None, []
-    texts = [str(value) for value in values]
-    texts = [text for text in texts if text not in ("", "None", "nan", "NaT", "<NA>")]
-    distinct = len(set(texts))
-    many = len(texts) >= MIN_ALERT_ROWS and distinct >= MIN_DISTINCT_SHARE * len(texts)
-    alerts = ["nearly all texts are distinct: an identifier?"] if many else []
-    return distinct, len(values) - len(texts), alerts
 
 
 def samples_of(result: Any, rows: Integers) -> list[Sample]:
@@ -170,9 +143,6 @@ MAX_POINTS_DRAWN = 600
 
 CURVE_POINTS = 120
 DETAILS = 12
-
-BOX = (0.05, 0.25, 0.5, 0.75, 0.95)
-"""Quantiles of a number that are drawn at each level of a category."""
 
 MAX_LISTED = 100_000
 """Largest number of pairs in the table; a pair takes some 100 bytes of the page."""
@@ -271,7 +241,6 @@ def as_report(
     result: Any,
     title: str,
     findings: Findings | None = None,
-    table: Any = None,
     *,
     by: str = "rank_excess",
 ) -> HtmlPage:
@@ -279,7 +248,7 @@ def as_report(
 
     The table lists at most `MAX_LISTED` pairs, in the order ``by``, and the heat map shows their
     columns.  Pictures are of the findings, and then of the first pairs; of several copies of a
-    column they show one.  Columns are described from the scanned ``table``.
+    column they show one.
     """
     findings = result.findings() if findings is None else findings
     settings = result.settings
@@ -336,7 +305,7 @@ def as_report(
         details=[
             detail
             for names, finding in drawn.items()
-            if (detail := as_detail(result, names, groups, finding)) is not None
+            if (detail := as_detail(result, names, finding)) is not None
         ],
         skipped=skipped,
         explanations={header: text for header, (_, text) in headers.items()},
@@ -346,7 +315,7 @@ def as_report(
         measure_below=measure_below,
         pairs=len(result),
         left_out=left_out,
-        profiles=profiles_of(result, table),
+        profiles=profiles_of(result),
         samples=samples_of(result, sample) if len(result) else (),
     )
 
@@ -383,13 +352,9 @@ def _row(
 def as_detail(
     result: Any,
     names: tuple[str, str],
-    groups: Mapping[str, tuple[str, ...]],
     finding: Finding | None,
 ) -> Detail | None:
-    """Return the data, transformations and copies of columns that the page shows of a pair.
-
-    None where there is no correlation.
-    """
+    """Return the data and transformations of a pair; None where there is no correlation."""
     shown = _details_of(result, names, finding)
     if shown is None:
         return None
@@ -401,13 +366,8 @@ def as_detail(
         present &= ~np.isnan(shown.residuals[0])
     influence = shown.influence
     rows = _rows_to_draw(np.flatnonzero(present), influence.rows)
-    transformed, points, curves = [], [], []
-    for i, (transform, column, category) in enumerate(
-        zip((shown.f, shown.g), values, categories, strict=True)
-    ):
-        residuals = shown.residuals
-        heights = transform(column[rows]) if residuals is None else residuals[i][rows]
-        transformed.append(heights.tolist())
+    points, curves = [], []
+    for transform, column, category in zip((shown.f, shown.g), values, categories, strict=True):
         points.append(_numbers_or_levels(column[rows], category))
         curves.append(_curve(transform, column[present], category))
     dates = [result.data.dates.get(name) for name in names]
@@ -415,51 +375,18 @@ def as_detail(
     means: tuple[Any, ...] = ((), ())
     if not any(categories):
         means = conditional_means(*rows_of), conditional_means(*rows_of[::-1])
-    since = [
-        f"{letter} in days since {as_date(first, 0)}"
-        for letter, first in zip("ab", dates, strict=True)
-        if first is not None and not any(categories)
-    ]
-    group_a, group_b = (groups[name] for name in names)
     marked = int(np.searchsorted(rows, influence.row)) if influence.dominates else None
-    signed = None
-    if not any(categories) and shown.residuals is None:
-        with np.errstate(all="ignore"):  # a column may be constant on these rows
-            x, y = (in_unit(column)[0] for column in rows_of)
-            signed = float(np.corrcoef(x, y)[0, 1])
     return Detail(
         a=pair.a,
         b=pair.b,
         facts=_facts(pair, "HGR" if is_of_hgr(result) else "KB", finding),
-        pearson=signed,
-        correlation=pair.correlation,
         marked=marked,
         points=list(zip(*points, strict=True)),
         f=curves[0],
         g=curves[1],
-        transformed=list(zip(*transformed, strict=True)),
-        note="; ".join(since),
         dates=(dates[0], dates[1]),
-        copies=(
-            [name for name in group_a if name not in names],
-            [name for name in group_b if name not in (*names, *group_a)],
-        ),
         means=(means[0], means[1]),
-        groups=_groups(rows_of, categories),
     )
-
-
-def _groups(columns: Sequence[Floats], categories: Sequence[Category | None]) -> list[list[float]]:
-    """Return quantiles of a number at each level of a category, or counts of two categories."""
-    if not any(categories):
-        return []
-    if all(categories):
-        (a, code_a), (b, code_b) = (np.unique(c, return_inverse=True) for c in columns)
-        counts = np.zeros((len(a), len(b)), int)
-        np.add.at(counts, (code_a, code_b), 1)
-        return [list(row) for row in counts.tolist()]
-    levels, numbers = columns if categories[0] is not None else columns[::-1]
-    return [np.quantile(numbers[levels == level], BOX).tolist() for level in np.unique(levels)]
 
 
 def _rows_to_draw(rows: Integers, influential: Sequence[int]) -> Integers:

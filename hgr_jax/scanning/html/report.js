@@ -27,8 +27,7 @@ function start() {
     const [correlation, below] = values(i, j);
     return `${measure} ${decimals(correlation)} · ${data.measure_below} ${decimals(below)}`;
   };
-  at("details").append(...data.details.map((pair, i) =>
-    card(pair, i, measures(...pair.sides.map(({ name }) => name)))));
+  at("details").append(...data.details.map(card));
   at("skipped").append(...listed(data.skipped));
   columnParts();
   drawPair = chooser(measures);

@@ -41,7 +41,7 @@ const table = (() => {
       const ranks = [];
       levels.map((_, i) => i).sort((i, j) => compare(levels[i], levels[j]))
         .forEach((level, rank) => { ranks[level] = rank; });
-      keys = Float64Array.from(values, (code) => (code < 0 ? NaN : ranks[code]));
+      keys = Float64Array.from(values, (code) => ranks[code]);
     }
     const last = (i) => (Number.isNaN(keys[i]) ? 1 : 0);
     order = Uint32Array.from({ length: rows }, (_, i) => i)
@@ -86,7 +86,7 @@ const table = (() => {
   function cell(column, index, row) {
     const value = column.values[row];
     if (column.levels) {
-      const text = value < 0 ? "–" : column.levels[value];
+      const text = column.levels[value];
       const td = element("td", { class: "name", title: text });
       const short = shortened(text, index < 2 ? 22 : 80);
       const picture = index > 0 ? null : cardOf(text, columns[1].levels[right[row]])
