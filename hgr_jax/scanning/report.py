@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import shlex
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -21,9 +21,8 @@ from hgr_jax.scanning.findings import (
     Findings,
     is_of_hgr,
 )
-from hgr_jax.scanning.fits import HostTransformation, PairDetails, details_of
+from hgr_jax.scanning.fits import HostTransformation, details_of
 from hgr_jax.scanning.html.page import Curve, Detail, HtmlPage, Profile, Sample
-from hgr_jax.scanning.remarks import ExaminedPair
 from hgr_jax.tables.levels import Category
 
 MAX_BARS = 16
@@ -142,7 +141,6 @@ MAX_POINTS_DRAWN = 600
 """Largest number of rows that a picture shows."""
 
 CURVE_POINTS = 120
-DETAILS = 12
 
 MAX_LISTED = 100_000
 """Largest number of pairs in the table; a pair takes some 100 bytes of the page."""
@@ -244,11 +242,10 @@ def as_report(
     *,
     by: str = "rank_excess",
 ) -> HtmlPage:
-    """Return the page of a scan: findings, a heat map, all pairs, pictures of some, its columns.
+    """Return the page of a scan: findings with pictures, a heat map, all pairs, its columns.
 
     The table lists at most `MAX_LISTED` pairs, in the order ``by``, and the heat map shows their
-    columns.  Pictures are of the findings, and then of the first pairs; of several copies of a
-    column they show one.
+    columns.
     """
     findings = result.findings() if findings is None else findings
     settings = result.settings
@@ -283,12 +280,10 @@ def as_report(
     summary["p-values"] = settings["law"]
     messages = (("left out", result.skipped), ("note", result.notes))
     headers = headers_of(result)
-    groups: dict[str, tuple[str, ...]] = {name: (name,) for name in result.names}
-    groups |= {name: group for group in findings.copies for name in group}
     sample = _rows_to_draw(np.arange(result.data.rows), ())
     skipped = [(n, f"{label}: {text}") for label, texts in messages for n, text in texts.items()]
-    drawn = _pairs_to_draw(findings, pairs, groups)
-    remarks = {names: finding.remark for names, finding in drawn.items() if finding is not None}
+    drawn = dict.fromkeys((*findings, *findings.explained))
+    remarks = {(finding.a, finding.b): finding.remark for finding in drawn}
     return HtmlPage(
         title=title,
         summary=summary,
@@ -301,12 +296,14 @@ def as_report(
         correlation=result._square("correlation", order),
         below=result._square(below, order),
         columns=tuple(headers),
-        rows=[_row(pair, remarks, headers) for pair in pairs],
-        details=[
-            detail
-            for names, finding in drawn.items()
-            if (detail := as_detail(result, names, finding)) is not None
+        rows=[
+            [
+                remarks.get((pair.a, pair.b), "") if of == "remark" else getattr(pair, of)
+                for of, _ in headers.values()
+            ]
+            for pair in pairs
         ],
+        details=[d for finding in drawn if (d := as_detail(result, finding)) is not None],
         skipped=skipped,
         explanations={header: text for header, (_, text) in headers.items()},
         probabilities=PROBABILITIES,
@@ -320,45 +317,13 @@ def as_report(
     )
 
 
-def _pairs_to_draw(
-    findings: Findings,
-    pairs: Sequence[Any],
-    groups: Mapping[str, tuple[str, ...]],
-) -> dict[tuple[str, str], Finding | None]:
-    """Return the pairs whose pictures are drawn: the findings, and then the first pairs."""
-    drawn: dict[tuple[str, str], Finding | None] = {
-        (finding.a, finding.b): finding for finding in (*findings, *findings.explained)
-    }
-    seen = {frozenset(groups[name][0] for name in names) for names in drawn}
-    for pair in pairs:
-        if len(drawn) >= DETAILS:
-            break
-        key = frozenset((groups[pair.a][0], groups[pair.b][0]))
-        if key not in seen:
-            seen.add(key)
-            drawn[pair.a, pair.b] = None
-    return drawn
-
-
-def _row(
-    pair: Any,
-    remarks: Mapping[tuple[str, str], str],
-    headers: Mapping[str, tuple[str, str]],
-) -> list[Any]:
-    remark = remarks.get((pair.a, pair.b), "")
-    return [remark if of == "remark" else getattr(pair, of) for of, _ in headers.values()]
-
-
-def as_detail(
-    result: Any,
-    names: tuple[str, str],
-    finding: Finding | None,
-) -> Detail | None:
-    """Return the data and transformations of a pair; None where there is no correlation."""
-    shown = _details_of(result, names, finding)
+def as_detail(result: Any, finding: Finding) -> Detail | None:
+    """Return the data and transformations of a finding; None where there is no correlation."""
+    names = finding.a, finding.b
+    is_of_kb = result.settings["measure"] == "kb"
+    shown = details_of(result, *names) if is_of_kb else finding.details
     if shown is None:
         return None
-    pair = result[names]
     values = result.values(names[0]), result.values(names[1])
     categories = [result.category(name) for name in names]
     present = ~(np.isnan(values[0]) | np.isnan(values[1]))
@@ -377,9 +342,11 @@ def as_detail(
         means = conditional_means(*rows_of), conditional_means(*rows_of[::-1])
     marked = int(np.searchsorted(rows, influence.row)) if influence.dominates else None
     return Detail(
-        a=pair.a,
-        b=pair.b,
-        facts=_facts(pair, "HGR" if is_of_hgr(result) else "KB", finding),
+        a=names[0],
+        b=names[1],
+        facts=" · ".join(
+            filter(None, [f"HGR {finding.hgr:.3f}", finding.sentence, finding.remark])
+        ),
         marked=marked,
         points=list(zip(*points, strict=True)),
         f=curves[0],
@@ -395,32 +362,6 @@ def _rows_to_draw(rows: Integers, influential: Sequence[int]) -> Integers:
         return rows
     sample = np.random.default_rng(0).choice(rows, MAX_POINTS_DRAWN, replace=False)
     return np.union1d(sample, np.asarray(influential, rows.dtype))
-
-
-def _details_of(result: Any, names: tuple[str, str], finding: Finding | None) -> PairDetails | None:
-    """Return the transformations of a pair, by the measure of the scan."""
-    if not is_of_hgr(result):
-        return details_of(result, *names)
-    if finding is not None:
-        return finding.details
-    examined = ExaminedPair.of(result, names, result[names].correlation)
-    return None if examined is None else examined.details
-
-
-def _facts(pair: Any, measure: str, finding: Finding | None) -> str:
-    """Return the measures of a pair, and the remarks on it, in one line."""
-    facts = [f"{measure} {pair.correlation:.3f}"]
-    if measure != "HGR" and not np.isnan(pair.rank_correlation):
-        facts.append(f"HGR {pair.rank_correlation:.3f}")
-    if finding is not None and not np.isnan(finding.interval[0]):
-        facts[-1] += " ({:.2f} to {:.2f})".format(*finding.interval)
-    if not np.isnan(pair.spearman):
-        facts.append(f"|Spearman| {pair.spearman:.3f}")
-    if not np.isnan(pair.pearson):
-        facts.append(f"|Pearson| {pair.pearson:.3f}")
-    if finding is not None and finding.remark:
-        facts.append(finding.remark)
-    return " · ".join(facts)
 
 
 def _numbers_or_levels(values: Any, category: Category | None) -> list[Any]:

@@ -52,7 +52,7 @@ class Detail:
     Attributes:
       points: ``(value of a, value of b)`` of at most about 1000 rows; texts for a category.
       f, g: transformations of both columns.
-      facts: the measures of the pair in one line.
+      facts: what is known of the pair in one line.
       means: of two numbers, ``(value of a, mean of b, 1.96 standard errors)`` in bins of a; and the
         same with a and b exchanged.
       marked: the point that makes a large part of the correlation.
@@ -111,7 +111,7 @@ class HtmlPage:
         the second below.  A NaN is replaced by the value on the other side of the diagonal.
       columns: headers of the table of pairs; the first two columns hold the names of a pair.
       rows: the pairs, in the order in which they are first shown.
-      details: pictures and measures of about 20 pairs at most.
+      details: pictures of the findings.
       skipped: names of columns that were left out or have a note, and the reason or note.
       measure, measure_below: short names of ``correlation`` and ``below``.
       explanations: the meaning of headers.

@@ -95,7 +95,7 @@ const table = (() => {
       return td;
     }
     const text = column.integer && value !== null ? integers.format(value)
-      : value !== null && value < column.smallest ? `<${column.smallest}` : decimals(value);
+      : column.smallest && value !== null && value < column.smallest ? `<${column.smallest}` : decimals(value);
     return element("td", { class: "number", title: value ?? "none" }, text);
   }
 
