@@ -44,13 +44,10 @@ if TYPE_CHECKING:
 
 
 MATRICES = (
-    *("correlation", "rank_correlation", "ranks_disagree", "pearson", "spearman", "rank_excess"),
+    *("correlation", "rank_correlation", "pearson", "spearman", "rank_excess"),
     *("pvalue", "adjusted_pvalue", "pvalue_source", "corrected", "null_mean", "null_95", "n_obs"),
 )
 """Attributes of a `Scan` that have a value for each two columns."""
-
-MAX_DISAGREEMENT = 0.1
-"""Largest difference of a value and the value of ranks, beside sampling errors."""
 
 
 @dataclasses.dataclass(frozen=True)
@@ -61,7 +58,6 @@ class Pair:
     b: str
     correlation: float
     rank_correlation: float
-    ranks_disagree: bool
     pearson: float
     spearman: float
     excess: float
@@ -120,12 +116,6 @@ class PairRows:
     def rank_excess(self) -> Floats:
         """HGR of ranks above `rank_linear`; 0 of two categories."""
         return self.rank_correlation - self.rank_linear
-
-    @property
-    def ranks_disagree(self) -> NDArray[np.bool_]:
-        """Whether values of the data and of ranks differ much; see `Scan.ranks_disagree`."""
-        apart = np.abs(self.correlation - self.rank_correlation)
-        return np.asarray(apart > MAX_DISAGREEMENT + 2 / np.sqrt(np.maximum(self.n_obs, 1)))
 
     @property
     def pvalue_source(self) -> NDArray[np.str_]:
@@ -291,9 +281,6 @@ class Scan:
         correlation ratio of the ranks of a number and a category, `rank_correlation` of two
         categories.
       rank_excess: HGR of ranks above `rank_linear`; 0 of two categories.
-      ranks_disagree: whether values of the data and of ranks differ by more than 0.1 and two
-        standard errors.  One of them is due to few rows, or misses the dependence: look at the
-        picture.
       pvalue: against independence; NaN on the diagonal.
       adjusted_pvalue: Benjamini-Hochberg, or as ``Test(fdr=)`` says, over all pairs that have a
         p-value; with ``top``, also over the pairs that were not kept.
@@ -334,7 +321,6 @@ class Scan:
     spearman = _matrix("spearman")
     rank_linear = _matrix("rank_linear")
     rank_excess = _matrix("rank_excess")
-    ranks_disagree = _matrix("ranks_disagree")
     pvalue = _matrix("pvalue")
     adjusted_pvalue = _matrix("adjusted_pvalue")
     corrected = _matrix("corrected")
@@ -351,13 +337,8 @@ class Scan:
         return self._rows.pairs
 
     def _square(self, name: str, columns: Integers | None = None) -> Any:
-        """Return the matrix ``name`` of the ``columns`` at some positions alone; default all.
-
-        None for one that was not requested.
-        """
+        """Return the matrix ``name`` of the ``columns`` at some positions alone; default all."""
         values = getattr(self._rows, name)
-        if values is None:
-            return None
         columns = np.arange(len(self.names)) if columns is None else columns
         place = np.full(len(self.names), -1)
         place[columns] = np.arange(len(columns))
@@ -414,7 +395,7 @@ class Scan:
     def _value(self, name: str, a: Any, b: Any) -> float:
         """Return a quantity of two columns, a first; NaN where there is none."""
         values = getattr(self._row(a, b), name)
-        return math.nan if values is None or not len(values) else float(values[0])
+        return float(values[0]) if len(values) else math.nan
 
     @property
     def used(self) -> tuple[str, ...]:

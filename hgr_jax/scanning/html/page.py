@@ -104,7 +104,7 @@ class HtmlPage:
     Attributes:
       summary: names and values of the facts below the title.
       findings: lists of findings with their titles.
-      copies: groups of columns that are copies of one another.
+      copies: groups of columns of nearly the same ranks.
       remarks: remarks on the table as a whole.
       names: of the p columns of the heat map, in order.
       correlation, below: ``(p, p)``; the first is drawn above the diagonal, the absolute value of
@@ -178,7 +178,7 @@ def _findings(report: HtmlPage) -> str:
         parts.append(f"<table><thead><tr>{head}</tr></thead>{lists}</table>")
     if report.copies:
         groups = "".join(f"<li>{html.escape(', '.join(group))}</li>" for group in report.copies)
-        title = f"Columns that are copies of one another ({counted(len(report.copies), 'group')})"
+        title = f"Columns of (nearly) the same ranks ({counted(len(report.copies), 'group')})"
         parts.append(f"<details><summary>{title}</summary><ul>{groups}</ul></details>")
     parts += [f'<p class="hint">{html.escape(text)}</p>' for text in report.remarks]
     return "\n".join(parts)
