@@ -46,7 +46,7 @@ BUDGETS = {
     "tables": 5_314,
     "scanning": 8_055,
     "cli": 1_369,
-    "fairness": 3_778,
+    "fairness": 3_700,
     "datasets": 197,
 }
 """Most lines of rooms: lowered as they shrink, never raised."""
