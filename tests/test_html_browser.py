@@ -119,7 +119,7 @@ class TestDetails:
         page = show(scan(NAMES, details=[detail(NAMES[0], NAMES[1])]))
         card = page.locator(".detail")
         assert card.locator("h3").text_content() == f"column 00 {TIMES} column 01"
-        assert card.locator("summary .measures").text_content() == "HGR 1.000"
+        assert card.locator(".measures").text_content() == "HGR 1.000"
         captions = card.locator("figcaption").all_text_contents()
         assert captions == ["Data", "f(column 00)", "g(column 01)"]
         for panel, kind in enumerate(("points", "curve", "curve")):

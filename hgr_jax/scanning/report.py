@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import dataclasses
 import shlex
-from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -137,8 +136,8 @@ def samples_of(result: Any, rows: Integers) -> list[Sample]:
     return [samples[position] for position in used]
 
 
-MAX_POINTS_DRAWN = 600
-"""Largest number of rows that a picture shows."""
+MAX_POINTS_DRAWN, MAX_VALUES_DRAWN = 600, 400_000
+"""Largest number of rows that a picture shows, and of values of the rows of all columns."""
 
 CURVE_POINTS = 120
 
@@ -280,7 +279,8 @@ def as_report(
     summary["p-values"] = settings["law"]
     messages = (("left out", result.skipped), ("note", result.notes))
     headers = headers_of(result)
-    sample = _rows_to_draw(np.arange(result.data.rows), ())
+    most = min(MAX_POINTS_DRAWN, MAX_VALUES_DRAWN // max(len(result.used), 1))
+    sample = _rows_to_draw(np.arange(result.data.rows), most)
     skipped = [(n, f"{label}: {text}") for label, texts in messages for n, text in texts.items()]
     drawn = dict.fromkeys((*findings, *findings.explained))
     remarks = {(finding.a, finding.b): finding.remark for finding in drawn}
@@ -330,7 +330,7 @@ def as_detail(result: Any, finding: Finding) -> Detail | None:
     if shown.residuals is not None:
         present &= ~np.isnan(shown.residuals[0])
     influence = shown.influence
-    rows = _rows_to_draw(np.flatnonzero(present), influence.rows)
+    rows = np.union1d(_rows_to_draw(np.flatnonzero(present), MAX_POINTS_DRAWN), influence.rows)
     points, curves = [], []
     for transform, column, category in zip((shown.f, shown.g), values, categories, strict=True):
         points.append(_numbers_or_levels(column[rows], category))
@@ -356,12 +356,11 @@ def as_detail(result: Any, finding: Finding) -> Detail | None:
     )
 
 
-def _rows_to_draw(rows: Integers, influential: Sequence[int]) -> Integers:
-    """Return a sample of the rows that includes the influential ones."""
-    if len(rows) <= MAX_POINTS_DRAWN:
+def _rows_to_draw(rows: Integers, most: int) -> Integers:
+    """Return a sample of the rows."""
+    if len(rows) <= most:
         return rows
-    sample = np.random.default_rng(0).choice(rows, MAX_POINTS_DRAWN, replace=False)
-    return np.union1d(sample, np.asarray(influential, rows.dtype))
+    return np.random.default_rng(0).choice(rows, most, replace=False)
 
 
 def _numbers_or_levels(values: Any, category: Category | None) -> list[Any]:

@@ -36,10 +36,7 @@ function profileRow({ name, kind, distinct, missing, values, bars, alerts }) {
 /* A picture of any two columns, of the same rows for all; returns a function that draws a pair. */
 
 function chooser(measures) {
-  const { samples, no_samples: reason } = data;
-  at("any-none").textContent = reason;
-  at("any-none").hidden = !reason;
-  at("any").hidden = samples.length < 2;
+  const { samples } = data;
   if (samples.length < 2) return null;
   const selects = [at("any-a"), at("any-b")];
   for (const select of selects) {

@@ -192,8 +192,6 @@ function ring(marked, xs, ys, x, y) {
   return [drawing("circle", { class: "marked", cx: x(xs[marked]), cy: y(ys[marked]), r: 6 })];
 }
 
-const OPEN = innerWidth < 700 ? 1 : 2; // pictures that are not folded at first
-
 function card(pair, index) {
   const { sides: [a, b], facts } = pair;
   const full = `${a.name} × ${b.name}`;
@@ -204,11 +202,8 @@ function card(pair, index) {
   );
   const heading = element("h3", { class: "name", title: full },
     `${shortened(a.name, 60)} × ${shortened(b.name, 60)}`);
-  const article = element("details", { class: "detail", id: `detail-${index}` },
-    element("summary", {}, heading, " ", element("span", { class: "measures" }, facts)),
-    panels);
-  article.open = index < OPEN;
-  return article;
+  return element("article", { class: "detail", id: `detail-${index}` },
+    heading, element("p", { class: "measures" }, facts), panels);
 }
 
 function showInTable(names) {

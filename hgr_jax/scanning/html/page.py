@@ -27,9 +27,6 @@ PICTURE_DIGITS = 4
 LARGEST_ROUNDED = 1e300
 """Range of values from which on they are not rounded, which might make them infinite."""
 
-MAX_SAMPLES = 2_000_000
-"""Largest size in bytes of the samples of all columns."""
-
 SCRIPTS = ("page.js", "table.js", "heat_map.js", "axes.js", "details.js", "columns.js", "report.js")
 
 
@@ -120,7 +117,7 @@ class HtmlPage:
       profiles: a summary of every column.
       pairs: the number of all pairs if ``rows`` holds only the first, else None.
       left_out: what the page leaves out, in sentences.
-      samples: values of every used column in the same rows; left out if they take more than 2 MB.
+      samples: values of every used column in the same rows.
     """
 
     title: str
@@ -229,7 +226,8 @@ def _page(report: HtmlPage) -> dict[str, Any]:
         "details": [_detail(detail) for detail in report.details],
         "skipped": [list(pair) for pair in report.skipped],
         "profiles": [dataclasses.asdict(profile) for profile in report.profiles],
-    } | _samples(report.samples)
+        "samples": _samples(report.samples),
+    }
 
 
 def _triangle(values: ArrayLike) -> list[float | None]:
@@ -293,8 +291,7 @@ def _side(
     return side | {"levels": list(codes), "values": points, "x": x}
 
 
-def _samples(samples: Sequence[Sample]) -> dict[str, Any]:
-    """Return the samples of all columns, or the reason why they are left out."""
+def _samples(samples: Sequence[Sample]) -> list[dict[str, Any]]:
     sides = []
     for sample in samples:
         codes = {level: i for i, level in enumerate(sample.levels)}
@@ -305,14 +302,7 @@ def _samples(samples: Sequence[Sample]) -> dict[str, Any]:
         )
         side = {"name": sample.name, "values": values, "x": [], "first": sample.first}
         sides.append(side | {"levels": list(sample.levels) or None})
-    size = len(json.dumps(sides, allow_nan=False, separators=(",", ":")))
-    if size > MAX_SAMPLES:
-        reason = (
-            f"The rows of {len(sides):,} columns would add {size / 1e6:.1f} MB to this page, which"
-            f" keeps to {MAX_SAMPLES / 1e6:g} MB of them: scan fewer columns to choose any two."
-        )
-        return {"samples": [], "no_samples": reason}
-    return {"samples": sides, "no_samples": ""}
+    return sides
 
 
 def _drawn(values: Iterable[float]) -> list[float | None]:

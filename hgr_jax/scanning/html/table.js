@@ -87,12 +87,13 @@ const table = (() => {
     const value = column.values[row];
     if (column.levels) {
       const text = column.levels[value];
-      const td = element("td", { class: "name", title: text });
       const short = shortened(text, index < 2 ? 22 : 80);
       const picture = index > 0 ? null : cardOf(text, columns[1].levels[right[row]])
         ?? (data.samples.length > 1 ? "any-section" : null);
-      td.append(picture ? element("a", { href: `#${picture}` }, short) : short);
-      return td;
+      if (!picture) return element("td", { class: "name", title: text }, short);
+      const link = element("a", { href: `#${picture}` }, short);
+      link.addEventListener("click", () => drawPair?.([text, columns[1].levels[right[row]]]));
+      return element("td", { class: "name", title: text }, link);
     }
     const text = column.integer && value !== null ? integers.format(value)
       : column.smallest && value !== null && value < column.smallest ? `<${column.smallest}` : decimals(value);
