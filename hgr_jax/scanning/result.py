@@ -163,22 +163,17 @@ def scan_title(scan: Any) -> str:
     if settings["measure"] != "hgr":
         degrees = f", h={settings['h']}, k={settings['k']}"
     given = f", given {', '.join(settings['given'])}" if settings.get("given") else ""
+    kept = ""
+    if top := settings.get("top"):
+        kept = f", the first of {counted(top['pairs'], 'pair')} of"
+        kept += f" {counted(top['columns'], 'column')}"
+        kept += f"; more than chance: {top['discoveries']:,}" if top["tested"] else ""
     return (
         f"Scan of {counted(len(scan), 'pair')} of {counted(used, 'column')},"
         f" {counted(settings['rows'], 'row')}"
-        f" ({settings['measure']}{degrees}{given}){_of_top(settings)}"
+        f" ({settings['measure']}{degrees}{given}){kept}"
         + (f"; p-values {settings['law']}" if settings.get("smallest_pvalue") else "")
     )
-
-
-def _of_top(settings: Mapping[str, Any]) -> str:
-    """Describe all pairs, if a scan kept only the first."""
-    top = settings.get("top")
-    if not top:
-        return ""
-    discoveries = f"; more than chance: {top['discoveries']:,}" if top["tested"] else ""
-    of_all = f"{counted(top['pairs'], 'pair')} of {counted(top['columns'], 'column')}"
-    return f", the first of {of_all}{discoveries}"
 
 
 def pairs_as_text(title: str, pairs: Sequence[Any], count: int) -> str:
@@ -213,46 +208,7 @@ def _in_cell(value: float, form: str) -> str:
 
 
 DESCRIPTIONS = ("skipped", "notes", "settings")
-
-
-def write_scan(path: str | Path, scan: Scan) -> None:
-    """Save everything but the data of a `Scan`."""
-    settings = {name: dict(getattr(scan, name)) for name in DESCRIPTIONS}
-    arrays = scan._rows.columns | {"numbers": scan._numbers}
-    save_archive(path, "scan", {"names": list(scan.names), **settings}, arrays, compress=True)
-
-
-def read_scan(path: str | Path) -> dict[str, Any]:
-    """Read the fields of a `Scan`.
-
-    Raises:
-      FileNotFoundError: if there is no such file.
-      ValueError: for a file that does not hold a scan.
-    """
-    settings, arrays = load_archive(path, "scan")
-    try:
-        names = tuple(settings["names"])
-        numbers = arrays["numbers"]
-        rows = PairRows(**{f.name: arrays[f.name] for f in dataclasses.fields(PairRows)})
-        _check_shapes(rows, numbers, len(names))
-        described = {name: settings[name] for name in DESCRIPTIONS}
-        return {"names": names, **described, "_rows": rows, "_numbers": numbers}
-    except Exception as error:  # of whatever is in it
-        raise ValueError(f"{path} does not hold a scan: {error}") from error
-
-
-def _check_shapes(rows: PairRows, numbers: NDArray[Any], count: int) -> None:
-    """Check that arrays have a row for each pair of ``count`` columns."""
-    length = len(rows.correlation)
-    for name, array in rows.columns.items():
-        of_two = name in ("pairs", "degrees")
-        kind = "i" if of_two or name in ("n_obs", "source") else "f"
-        if array.shape != (length, 2)[: 1 + of_two] or array.dtype.kind != kind:
-            raise ValueError(f"{name} has shape {array.shape} and dtype {array.dtype}")
-    places = np.append(rows.pairs, numbers)
-    if numbers.dtype.kind != "i" or ((places < 0) | (places >= count)).any():
-        raise ValueError(f"pairs are not of positions of its {count} columns")
-
+"""Attributes of a `Scan` that a file has as JSON."""
 
 ORDERS = ("rank_excess", "correlation", "excess", "pvalue")
 
@@ -734,7 +690,9 @@ class Scan:
 
     def save(self, path: str | Path) -> None:
         """Save everything but the data in one file (NumPy's ``.npz``)."""
-        write_scan(path, self)
+        settings = {name: dict(getattr(self, name)) for name in DESCRIPTIONS}
+        arrays = self._rows.columns | {"numbers": self._numbers}
+        save_archive(path, "scan", {"names": list(self.names), **settings}, arrays, compress=True)
 
     @staticmethod
     def load(path: str | Path) -> Scan:
@@ -744,4 +702,11 @@ class Scan:
           FileNotFoundError: if there is no such file.
           ValueError: for a file that does not hold a scan.
         """
-        return Scan(**read_scan(path))
+        settings, arrays = load_archive(path, "scan")
+        try:
+            rows = PairRows(**{f.name: arrays[f.name] for f in dataclasses.fields(PairRows)})
+            described = {name: settings[name] for name in DESCRIPTIONS}
+            names, numbers = tuple(settings["names"]), arrays["numbers"]
+        except KeyError as error:
+            raise ValueError(f"{path} does not hold a scan: {error}") from error
+        return Scan(names, **described, _rows=rows, _numbers=numbers)

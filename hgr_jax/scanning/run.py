@@ -28,9 +28,6 @@ from hgr_jax.scanning.significance import SOURCES, Significance, test_pairs
 from hgr_jax.scanning.squares import spread, squares_of
 from hgr_jax.tables.columns import Columns, add_note
 
-SAME_CORRELATION = 1 - 1e-6
-"""Smallest |Pearson|, or HGR of two categories, of columns that are functions of each other."""
-
 CONSTANT_IN_GROUPS = (
     "constant in each group, and so without p-values by orders within these: independence_test(...,"
     " groups=, permute='between') tests a pair by whole groups"
@@ -161,7 +158,6 @@ def _note_all(examined: Examined, ill: Sequence[str]) -> None:
         add_note(notes, name, remark)
     if examined.request.measure.function is None:
         _note_constants(examined)
-        _note_same_values(examined)
     if examined.request.design is not None:
         _note_dependent_rows(examined, examined.request.design)
 
@@ -219,26 +215,6 @@ def _note_pairs(examined: Examined, chosen: NDArray[np.bool_], what: str) -> Non
         others = f"{count} other column{'s' if count > 1 else ''}"
         name = examined.columns.names[position]
         add_note(examined.notes, name, f"{what} {others}: no value there")
-
-
-def _note_same_values(examined: Examined) -> None:
-    """Note columns that are functions of an earlier column."""
-    columns, values = examined.columns, examined.values
-    position_of = dict(zip(columns.category_positions.tolist(), columns.categories, strict=True))
-    noted: set[int] = set()
-    for place in np.flatnonzero(values.value >= SAME_CORRELATION):
-        first, second = sorted(examined.positions[place].tolist())
-        categories = [position_of.get(first), position_of.get(second)]
-        if second in noted:
-            continue
-        if values.pearson[place] >= SAME_CORRELATION:
-            remark = f"a linear function of {columns.names[first]!r}"
-        elif categories[0] and categories[1] and np.ptp(values.degrees[place]) == 0:
-            remark = f"one-to-one with {columns.names[first]!r}"
-        else:
-            continue
-        noted.add(second)
-        add_note(examined.notes, columns.names[second], remark)
 
 
 def as_scan(examined: Examined, adjusted: Floats | None = None) -> Scan:

@@ -60,21 +60,13 @@ function heatMap(choosePair) {
     draw();
   }
 
-  function fitted(text, width) {
-    const size = context.measureText(text).width;
-    if (size <= width) return text;
-    let length = Math.ceil(([...text].length * width) / size);
-    while (length > 3 && context.measureText(shortened(text, length)).width > width) length--;
-    return shortened(text, length);
-  }
-
   function label(i, isColumn) {
     context.save();
     context.translate(isColumn ? place(i + 0.5) : margin - 6, isColumn ? margin - 6 : place(i + 0.5));
     if (isColumn) context.rotate(-Math.PI / 2);
     context.fillStyle = colors.muted;
     context.textAlign = isColumn ? "left" : "right";
-    context.fillText(fitted(names[i], margin - 10), 0, 0);
+    context.fillText(shortened(names[i], Math.floor((margin - 10) / 6.5)), 0, 0);
     context.restore();
   }
 
