@@ -44,8 +44,8 @@ BUDGETS = {
     "measures": 3_136,
     "inference": 4_398,
     "tables": 5_314,
-    "scanning": 8_055,
-    "cli": 1_369,
+    "scanning": 7_695,
+    "cli": 1_342,
     "fairness": 3_700,
     "datasets": 197,
 }

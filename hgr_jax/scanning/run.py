@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import dataclasses
 import functools
-from collections.abc import Sequence
 from typing import NamedTuple
 
 import numpy as np
@@ -70,14 +69,12 @@ class Square(NamedTuple):
 
     Attributes:
       values, of_ranks, rows, tests: as of `Examined`.
-      ill: names of the columns that are ill conditioned.
     """
 
     values: Estimates
     of_ranks: Estimates
     rows: Floats
     tests: Significance
-    ill: list[str]
 
 
 def examine(
@@ -88,7 +85,7 @@ def examine(
         pairs = pairs[np.isin(pairs, columns.number_positions).all(axis=1)]
     count = len(pairs)
     values, of_ranks, rows = Estimates.none(count), Estimates.none(count), np.zeros(count)
-    tests, ill = Significance.none(count), dict[str, None]()
+    tests = Significance.none(count)
     squares = squares_of(pairs, _side_of(request))
     execution = request.execution
     alone = dataclasses.replace(request, execution=dataclasses.replace(execution, executor=None))
@@ -103,12 +100,11 @@ def examine(
             of_ranks.put(places, found.of_ranks)
             tests.put(places, found.tests)
             rows[places] = found.rows
-            ill |= dict.fromkeys(found.ill)
             advance(len(places))
     examined = Examined(
         columns, request, pairs, given, values, of_ranks, rows, tests, dict(columns.notes)
     )
-    _note_all(examined, [*ill])
+    _note_all(examined)
     return examined
 
 
@@ -124,7 +120,7 @@ def examine_square(
     """Estimate and test the pairs ``(N, 2)`` of a square, of which all columns are."""
     table = MemoryTable(columns, request, pairs, given)
     count, test, of_hgr = len(pairs), request.test, request.measure.kernels.ranked
-    values, ill = table.estimate()
+    values = table.estimate()
     rows = table.effective_rows()
     if table.features.conditioning is not None:
         rows = np.maximum(rows - (len(table.features.conditioning) - 1), 2)
@@ -143,19 +139,11 @@ def examine_square(
     elif test is not None:
         assert request.design is not None
         tests = _test_by_design(table, test, request.design, values.varies)
-    names = [columns.names[i] for i in columns.number_positions[ill]]
-    return Square(values, of_ranks, rows, tests, names)
+    return Square(values, of_ranks, rows, tests)
 
 
-def _note_all(examined: Examined, ill: Sequence[str]) -> None:
+def _note_all(examined: Examined) -> None:
     """Note what is to be said of columns."""
-    notes = examined.notes
-    for name in ill:
-        remark = (
-            "ill conditioned (far outliers, or values that only their last digits tell apart): take"
-            " ranks or lower degrees"
-        )
-        add_note(notes, name, remark)
     if examined.request.measure.function is None:
         _note_constants(examined)
     if examined.request.design is not None:
