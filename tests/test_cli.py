@@ -93,8 +93,6 @@ def test_demo(tmp_path: Path) -> None:
     excess = [kept[tuple(row[1].split(" and "))].rank_excess for row in ranked]
     assert excess == sorted(excess, reverse=True)
     assert excess[-1] > 0.3
-    words = done.stdout.split("The first that is not monotone: ")[1]
-    name_a, _, name_b = words.splitlines()[0].partition(" and ")
     training = done.stdout.split("A network that predicts progression")[1]
     figures = {line.split()[0]: line.split()[1:] for line in training.splitlines() if line.strip()}
     assert float(figures["after"][1]) < 0.5 < float(figures["before"][1])  # on other patients
@@ -103,16 +101,13 @@ def test_demo(tmp_path: Path) -> None:
     assert "P(a model is returned and breaks its threshold) <= 1 - level = 0.05" in said
     assert "HGR-KB(2, 2) of bmi and the prediction in the population" in said
     folder = tmp_path / "shown"
-    pictures = ("fairness.png", "top_pair.png")
-    for picture in pictures:
-        assert (folder / picture).read_bytes().startswith(b"\x89PNG")
-    written = {path.name for path in folder.iterdir()} - set(pictures)
+    assert (folder / "fairness.png").read_bytes().startswith(b"\x89PNG")
+    written = {path.name for path in folder.iterdir()} - {"fairness.png"}
     assert written == {"pairs.csv", "pairs.parquet", "report.html", "scan.npz"}
     assert {path.name for path in folder.iterdir()} == set(WRITTEN["demo"])
     with (folder / "pairs.csv").open() as file:
         pairs = list(csv.DictReader(file))
     assert len(pairs) == 91
-    assert (name_a, name_b) == tuple(ranked[0][1].split(" and "))
 
 
 def test_help_and_version(tmp_path: Path) -> None:
