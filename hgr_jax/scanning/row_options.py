@@ -84,6 +84,8 @@ def _column_named(table: Any, names: Sequence[Any], option: str, name: str) -> A
         raise ValueError(f"{option} {name!r} is not a column{near}")
     if isinstance(table, Frame):
         return table.columns[name]
+    if hasattr(table, "iloc"):  # names may be of any kind
+        return table.iloc[:, places[0]].to_numpy()
     column = names[places[0]]
     return table[column] if isinstance(table, Mapping) else _native(table)[column].to_numpy()
 
@@ -107,4 +109,6 @@ def _columns_at(table: Any, names: Sequence[Any]) -> Any:
         return dataclasses.replace(table, columns={name: table.columns[name] for name in names})
     if isinstance(table, Mapping):
         return {name: table[name] for name in names}
+    if hasattr(table, "iloc"):
+        return table.loc[:, [name in names for name in table.columns]]
     return _native(table).select(list(names)).to_native()
