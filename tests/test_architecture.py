@@ -45,7 +45,7 @@ BUDGETS = {
     "inference": 4_398,
     "tables": 5_314,
     "scanning": 7_695,
-    "cli": 1_342,
+    "cli": 1_328,
     "fairness": 3_700,
     "datasets": 197,
 }

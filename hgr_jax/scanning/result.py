@@ -194,17 +194,13 @@ def pairs_as_html(title: str, pairs: Sequence[Any]) -> str:
     rows = [
         (
             *(shortened(name, SHOWN_LETTERS) for name in (pair.a, pair.b)),
-            *(_in_cell(value, ".3f") for value in (pair.correlation, pair.pearson)),
+            *(f"{value:.3f}".replace("nan", "-") for value in (pair.correlation, pair.pearson)),
             pvalue_as_text(pair.adjusted_pvalue),
             f"{pair.n_obs:,}",
         )
         for pair in pairs
     ]
     return html_table(title, headers, rows)
-
-
-def _in_cell(value: float, form: str) -> str:
-    return "-" if np.isnan(value) else format(value, form)
 
 
 DESCRIPTIONS = ("skipped", "notes", "settings")
