@@ -23,15 +23,14 @@ def detail(a: str, b: str, n: int = 200) -> Detail:
     x, y = np.cos(angle), np.sin(angle)
     grid = np.linspace(-1, 1, 50)
     curve = Curve(grid.tolist(), (2 * grid**2 - 1).tolist())
-    transformed = list(zip(2 * x**2 - 1, 1 - 2 * y**2, strict=True))
-    return Detail(a, b, list(zip(x, y, strict=True)), curve, curve, transformed, f"f({a}) = {a}^2")
+    return Detail(a, b, list(zip(x, y, strict=True)), curve, curve, "HGR 1.000")
 
 
 def category(a: str, b: str, levels: Sequence[str]) -> Detail:
     values = [(levels[i % len(levels)], float(i % 7)) for i in range(100)]
     f = Curve(levels, np.linspace(-1, 1, len(levels)).tolist())
     g = Curve([0.0, 3.0, 6.0], [-1.0, 0.0, 1.0])
-    return Detail(a, b, values, f, g, [(float(i % 3), float(i % 7)) for i in range(100)])
+    return Detail(a, b, values, f, g)
 
 
 def scan(

@@ -71,14 +71,7 @@ def test_pair_without_degrees(tmp_path: Path, capsys: pytest.CaptureFixture[str]
     told = capsys.readouterr().out
     assert float(told.split("HGR  ")[1].split()[0]) > 0.95
     assert "95% interval" in told
-    assert "functions of ranks: " in told
-    lines = told.partition("f of x:\n")[2].partition("g of y:\n")
-    values = [[float(value) for value in line.split()] for line in lines[0].splitlines()]
-    heights, points = np.array(values).T
-    quantiles = np.quantile(x, (0, 0.1, 0.25, 0.5, 0.75, 0.9, 1))
-    np.testing.assert_allclose(points, quantiles, rtol=1e-3)
-    assert abs(np.corrcoef(heights, np.abs(quantiles))[0, 1]) > 0.9
-    assert len(lines[2].partition("\nfunctions")[0].splitlines()) == 7
+    assert "mean of y, with its standard error, given x:" in told
     assert main([*pair, "x", "kind"]) == 0
     told = capsys.readouterr().out
     assert float(told.split("HGR  ")[1].split()[0]) > 0.9
@@ -100,8 +93,6 @@ def test_demo(tmp_path: Path) -> None:
     excess = [kept[tuple(row[1].split(" and "))].rank_excess for row in ranked]
     assert excess == sorted(excess, reverse=True)
     assert excess[-1] > 0.3
-    words = done.stdout.split("The first that is not monotone: ")[1]
-    name_a, _, name_b = words.splitlines()[0].partition(" and ")
     training = done.stdout.split("A network that predicts progression")[1]
     figures = {line.split()[0]: line.split()[1:] for line in training.splitlines() if line.strip()}
     assert float(figures["after"][1]) < 0.5 < float(figures["before"][1])  # on other patients
@@ -110,16 +101,13 @@ def test_demo(tmp_path: Path) -> None:
     assert "P(a model is returned and breaks its threshold) <= 1 - level = 0.05" in said
     assert "HGR-KB(2, 2) of bmi and the prediction in the population" in said
     folder = tmp_path / "shown"
-    pictures = ("fairness.png", "top_pair.png")
-    for picture in pictures:
-        assert (folder / picture).read_bytes().startswith(b"\x89PNG")
-    written = {path.name for path in folder.iterdir()} - set(pictures)
+    assert (folder / "fairness.png").read_bytes().startswith(b"\x89PNG")
+    written = {path.name for path in folder.iterdir()} - {"fairness.png"}
     assert written == {"pairs.csv", "pairs.parquet", "report.html", "scan.npz"}
     assert {path.name for path in folder.iterdir()} == set(WRITTEN["demo"])
     with (folder / "pairs.csv").open() as file:
         pairs = list(csv.DictReader(file))
     assert len(pairs) == 91
-    assert (name_a, name_b) == tuple(ranked[0][1].split(" and "))
 
 
 def test_help_and_version(tmp_path: Path) -> None:
@@ -232,7 +220,7 @@ def test_missing_values_are_a_level_on_request(folder: Path, command: Command) -
     assert "zone and size: 205 rows, 95 with a missing or infinite value left out" in said
     said = command("pair", "t.csv", "zone", "size", "--missing-level").out
     assert "zone and size: 300 rows\n" in said
-    assert "(missing)" in said.partition("f of zone:")[2]
+    assert "(missing)" in said.partition("given zone:")[2]
     said = command("scan", "t.csv").out
     assert "zone is missing in 95 of 300 rows, and where it is depends on size (HGR 0.9" in said
     said = command("scan", "t.csv", "--missing-level", "--force").out

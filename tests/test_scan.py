@@ -184,7 +184,6 @@ def test_values_that_far_ones_hide(options: dict[str, Any], rng: np.random.Gener
     found = scan(table, h=4, k=4, **options)
     with jax.enable_x64(True):
         whole = scan(table, h=4, k=4, **options)
-    assert "ill conditioned" not in str(found.notes)
     pairs = tuple(found.pairs.T)
     for name in ("correlation", "pearson"):
         one, other = (getattr(each, name)[pairs] for each in (found, whole))
@@ -198,7 +197,7 @@ def test_values_that_far_ones_hide_for_good(rng: np.random.Generator) -> None:
     """Where float64 cannot tell the others apart."""
     x = rng.normal(size=(ROWS, 3))
     x[:3, 0] = 1e18
-    assert "ill conditioned" in scan(x, h=3, k=2, test=None).notes["x0"]
+    assert scan(x, h=3, k=2, test=None)["x0", "x1"].degrees_a < 3
     assert not scan(x, test=None).notes
 
 

@@ -176,7 +176,7 @@ def test_what_a_category_shows_beyond_the_means_of_its_levels() -> None:
 def test_whole_numbers_as_weights_are_noted(rng: np.random.Generator) -> None:
     table = {"x": rng.normal(size=60), "y": rng.normal(size=60), "count": rng.integers(1, 4, 60)}
     note = "repeat the rows"
-    assert note in scan(table, weights="count").notes["count"]
+    assert note in scan(table, weights="count").notes["weights"]
     weights = table.pop("count")
     assert note in scan(table, weights=weights).notes["weights"]
     assert not scan(table, weights=weights / 2 + 0.1).notes

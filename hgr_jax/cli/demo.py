@@ -15,7 +15,7 @@ from hgr_jax.cli.outputs import save_picture, show_step, warnings_as_notes
 from hgr_jax.cli.scan import report_scan
 from hgr_jax.datasets import load_diabetes
 from hgr_jax.fairness import KB, FairMLPRegressor, report
-from hgr_jax.plotting import plot_fit, plot_predictions
+from hgr_jax.plotting import plot_predictions
 
 DEGREE = 2
 """Of HGR-KB in the training: of so few patients only low degrees hold on others."""
@@ -28,7 +28,7 @@ VALIDATION_SHARE = 0.2
 def report_demo(settings: ScanOptions, folder: Path) -> None:
     """Scan the wine table, and train on the diabetes table."""
     with jax.enable_x64(True):
-        _report_scan(settings, folder)
+        report_scan(wine(), "wine", settings, folder)
     _report_training(folder)
 
 
@@ -40,20 +40,6 @@ def wine() -> Any:
     frame = require("sklearn.datasets").load_wine(as_frame=True).frame
     frame = frame.sample(frac=1, random_state=0, ignore_index=True)
     return frame.assign(cultivar=frame.pop("target").map(dict(enumerate("ABC"))))
-
-
-def _report_scan(settings: ScanOptions, folder: Path) -> None:
-    """Scan the wine table, and draw the first pair that is not monotone."""
-    table = wine()
-    result = report_scan(table, "wine", settings, folder)
-    first = result.findings().not_monotone[0]
-    names = first.a, first.b
-    fit = result.fit(*names)
-    print(f"\nThe first that is not monotone: {names[0]} and {names[1]}\n")
-    picture = folder / "top_pair.png"
-    print(
-        save_picture(lambda: plot_fit(fit, table[names[0]], table[names[1]], names=names), picture)
-    )
 
 
 def _report_training(folder: Path) -> None:

@@ -228,7 +228,7 @@ def command_parser() -> argparse.ArgumentParser:
         ),
     )
     _add_options(demo, ScanOptions, "h", "k", "top", "open")
-    _add_out(demo, "hgr-jax-demo", "folder for the report and pictures")
+    _add_out(demo, "hgr-jax-demo", "folder for the report and a picture")
 
     scan = commands.add_parser(
         "scan",
@@ -244,7 +244,7 @@ def command_parser() -> argparse.ArgumentParser:
     )
     _add_options(scan, ScanOptions)
     _add_reading(scan, "the only columns to scan")
-    _add_out(scan, "hgr-jax-scan", "folder for the report, the pairs and the picture")
+    _add_out(scan, "hgr-jax-scan", "folder for the report and the pairs")
 
     pair = commands.add_parser(
         "pair",

@@ -28,7 +28,7 @@ SCAN_FILES = ("report.html", "pairs.csv", "pairs.parquet", "scan.npz")
 WRITTEN: dict[str, Sequence[str]] = {
     "scan": SCAN_FILES,
     "pair": (),  # each picture has another name
-    "demo": (*SCAN_FILES, "top_pair.png", "fairness.png"),
+    "demo": (*SCAN_FILES, "fairness.png"),
 }
 """Files that each command may write into its folder."""
 

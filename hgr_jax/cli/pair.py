@@ -28,9 +28,6 @@ from hgr_jax.tables.files import read_table
 from hgr_jax.tables.levels import Category
 from hgr_jax.tables.reading import Reading
 
-LEVELS_LISTED = 100
-"""Largest number of levels of a category that are printed."""
-
 MEANS_LISTED = 10
 """Largest number of conditional means that are printed."""
 
@@ -42,7 +39,7 @@ def report_pair(
     folder: Path,
     reading: Reading,
 ) -> None:
-    """Print the measures and transformations of two columns of a file, and save a picture.
+    """Print the measures of two columns of a file, and save a picture.
 
     HGR; with ``h`` or ``k``, HGR-KB at these degrees.  With ``given``, what they have in common
     beyond these columns, without a picture.
@@ -106,8 +103,9 @@ def _report_pair(
         print(f"\n{kernels.message}")
     print()
     _print_remarks(result, names)
-    if fit is not None:
-        _print_transformations(fit, names, result)
+    if kernels is not None and not any(map(frame.is_text, names)):
+        _print_polynomials(kernels, names, (a, b))
+    if drawn:
         print(f"\n{drawn}")
 
 
@@ -193,38 +191,13 @@ def _print_means(a: str, x: Floats, b: str, y: Floats, category: Category | None
         print(f"  {y[inside].mean():>10.4g} +- {error:.2g}  {printable(label)}")
 
 
-def _print_transformations(fit: Any, names: tuple[str, str], result: Scan) -> None:
-    """Print the polynomials f and g of two columns of numbers, else values of both."""
-    columns = _present_values(result, names)
-    categories = [result.category(name) for name in names]
-    of_numbers = categories == [None, None]
-    if not of_numbers or isinstance(fit, HGRFit):
-        for letter, name, column, category in zip("fg", names, columns, categories, strict=True):
-            transform = fit.f if letter == "f" else fit.g
-            points, labels = _points_of(column, category)
-            print(f"{letter} of {printable(name)}:")
-            heights = np.asarray(transform(points))
-            for label, height in zip(labels[:LEVELS_LISTED], heights, strict=False):
-                print(f"  {height:>7.3f}  {label}")
-            if len(labels) > LEVELS_LISTED:
-                print(f"  ... and {len(labels) - LEVELS_LISTED:,} other levels")
+def _print_polynomials(fit: Any, names: tuple[str, str], columns: tuple[Floats, Floats]) -> None:
+    """Print the polynomials f and g of two columns of numbers."""
     degrees = np.asarray(fit.degrees)
-    if of_numbers and isinstance(fit, HGRFit):
-        print(f"functions of ranks: {degrees[0]} and {degrees[1]}")
-    elif of_numbers:
-        print(f"f = {fit.f.formula('a')}\n    with a = {printable(names[0])}")
-        print(f"g = {fit.g.formula('b')}\n    with b = {printable(names[1])}")
-        print(f"effective degrees: {degrees[0]} and {degrees[1]}")
-        if int(fit.status) == Status.ONE_ROW:
-            a, b = (column[int(fit.influential_row)] for column in columns)
-            share = f"{float(fit.leverage):.0%} of the correlation"
-            print(f"that row: {printable(names[0])} {a:g}, {printable(names[1])} {b:g}; {share}")
-
-
-def _points_of(column: Floats, category: Category | None) -> tuple[Floats, list[str]]:
-    """Return the values at which a function is printed, quantiles or levels, and their names."""
-    if category is None:
-        points = np.unique(np.quantile(column, (0, 0.1, 0.25, 0.5, 0.75, 0.9, 1)))
-        return points, [f"{x:.4g}" for x in points]
-    points = np.unique(column)
-    return points, [printable(category.levels[int(level)]) for level in points]
+    print(f"f = {fit.f.formula('a')}\n    with a = {printable(names[0])}")
+    print(f"g = {fit.g.formula('b')}\n    with b = {printable(names[1])}")
+    print(f"effective degrees: {degrees[0]} and {degrees[1]}")
+    if int(fit.status) == Status.ONE_ROW:
+        a, b = (column[int(fit.influential_row)] for column in columns)
+        share = f"{float(fit.leverage):.0%} of the correlation"
+        print(f"that row: {printable(names[0])} {a:g}, {printable(names[1])} {b:g}; {share}")

@@ -95,7 +95,7 @@ class Certificate:
             f" back{because}"
         )
 
-    def __str__(self) -> str:
+    def __repr__(self) -> str:
         compared = "at most" if self.holds else "not known to be at most"
         text = (
             f"{self.measure} of {self.name} and the prediction in the population: {compared}"
@@ -105,9 +105,6 @@ class Certificate:
             accepted = self.candidates["accepted"].sum()
             text += f"; candidates tried: {len(self.candidates)}, accepted: {accepted}"
         return f"{text}; {PROMISE} = {1 - self.level:.4g}, if {SUPPOSED}"
-
-    def __repr__(self) -> str:
-        return f"Certificate: {self}"
 
 
 class NoSolutionFound(RuntimeError):  # noqa: N818
@@ -302,10 +299,8 @@ def certify_training(
 ) -> tuple[Certificate, ...]:
     """Train until the constraint is no longer certified on rows held back; keep the model before.
 
-    Training starts with a tenth of the threshold, until the measure on the training rows is at most
-    a quarter of the threshold.  Then the threshold of the training rises to its full value; at
-    regular steps the model is a candidate, bounded on the rows held back as by `certify`.  The
-    first candidate whose bound exceeds the threshold ends the training; the one before it is kept.
+    Training starts with the smallest share of the threshold, until the measure on the training rows
+    is a quarter of the threshold.  Then the share rises; at regular steps the model is a candidate.
 
     Predictions ``(n,)`` are clipped to the range of the training rows (``trainer.limits``): an
     outlying row would make a dependence that the rows held back cannot show.

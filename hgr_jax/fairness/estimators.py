@@ -182,12 +182,12 @@ class FairMLP(base.BaseEstimator, abc.ABC):  # type: ignore[misc,name-defined]
         seed: int,
     ) -> None:
         """Train the network on scaled rows, and keep its weights."""
+        steps = check_count("steps", self.steps)
         trainer = self._trainer(data.x.shape, outputs, penalties, seed)
         constraint, every = None, data
         if self.constraint_fraction is not None and data.z and self.penalty is not None:
             share, by_class = self.constraint_fraction, self._task == "log_loss"
             data, constraint = data.split("constraint_fraction", share, seed, by_class=by_class)
-        steps = check_count("steps", self.steps)
         if held is None:
             trainer.train(data, constraint, steps)
             self._keep(trainer, data)
@@ -205,8 +205,7 @@ class FairMLP(base.BaseEstimator, abc.ABC):  # type: ignore[misc,name-defined]
         self, shape: tuple[int, int], outputs: int, penalties: tuple[Penalty, ...], seed: int
     ) -> FairTrainer:
         rows, inputs = shape
-        sizes = self.hidden_layer_sizes
-        widths = (sizes,) if isinstance(sizes, int | np.integer) else tuple(sizes)
+        widths = np.atleast_1d(self.hidden_layer_sizes).tolist()
         network = initialised_mlp(
             inputs,
             tuple(check_count("hidden_layer_sizes", width) for width in widths),
@@ -217,13 +216,12 @@ class FairMLP(base.BaseEstimator, abc.ABC):  # type: ignore[misc,name-defined]
         alpha = float(np.clip(100 * inputs / rows, 1, 10))
         if self.alpha is not None:
             alpha = float(as_nonnegative("alpha", self.alpha, np.float32))
-        steps = check_count("steps", self.steps)
         ascent = as_positive("multiplier_learning_rate", self.multiplier_learning_rate, np.float32)
         return FairTrainer(
             network,
             penalties=penalties,
             task=self._task,
-            optimizer=decaying_adamw(rate, alpha, None if self.guarantee is not None else steps),
+            optimizer=decaying_adamw(rate, alpha, None if self.guarantee else self.steps),
             dual=_ascent(float(ascent)),
             batch_size=self.batch_size,
             seed=seed,

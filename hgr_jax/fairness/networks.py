@@ -104,8 +104,7 @@ class MLP(nnx.Module):
 
     Args:
       inputs, outputs: numbers of columns.
-      hidden: widths of the hidden layers; none for a linear model.
-      activation: after each hidden layer.
+      hidden: widths of the hidden layers, of rectified linear units; none for a linear model.
       rngs: of the initial weights and biases, uniform over ±1/sqrt(inputs of the layer).
     """
 
@@ -115,17 +114,15 @@ class MLP(nnx.Module):
         hidden: Sequence[int] = (32, 32),
         outputs: int = 1,
         *,
-        activation: Callable[[Array], Array] = jax.nn.relu,
         rngs: nnx.Rngs,
     ) -> None:
-        self.activation = activation
         sizes = itertools.pairwise((inputs, *hidden, outputs))
         self.layers = nnx.List([_linear(*size, rngs) for size in sizes])
 
     def __call__(self, x: Array) -> Any:
         """Return outputs ``(n, outputs)`` at ``x (n, inputs)``."""
         for layer in self.layers[:-1]:
-            x = self.activation(layer(x))
+            x = jax.nn.relu(layer(x))
         return self.layers[-1](x)
 
 

@@ -96,8 +96,6 @@ class Penalty:
             check_count("given", self.given, least=2)
         if self.given is not None and self.penalised:
             self.check_takes_weights(f"given={self.given!r}")
-        if not isinstance(self.name, str):
-            raise TypeError(f"name must be a text; got {self.name!r}.")
 
     @property
     def penalised(self) -> bool:

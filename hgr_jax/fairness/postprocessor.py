@@ -5,7 +5,6 @@ from __future__ import annotations
 import copy
 import dataclasses
 import warnings
-from collections.abc import Iterable
 from typing import Any, Self
 
 import numpy as np
@@ -15,7 +14,6 @@ from hgr_jax._checks import check_count, check_indexes, check_level
 from hgr_jax._optional import require
 from hgr_jax.fairness.certificate import bounded, check_certifiable, last_accepted
 from hgr_jax.fairness.data import (
-    MAX_GROUP_VALUES,
     Encoding,
     Protected,
     TrainingData,
@@ -41,12 +39,6 @@ RESOLUTION = 1e-9
 STRENGTHS = tuple(i / 40 for i in range(41))
 """Strengths of a transport that are tried, in order."""
 
-HEAP = 0.1
-"""Share of the rows with one value of an attribute from which it is a heap."""
-
-FEW_LEVELS = 0.2
-"""Number of different predictions, as a share of the rows, below which they are few."""
-
 MOST_HIDDEN = 0.1
 """By how much HGR of ranks must exceed a threshold, for a warning."""
 
@@ -57,15 +49,11 @@ class Transport:
 
         T(z, p) = Q(U(z, p))
 
-    with U the rank, from 0 to 1, of p among the predictions of the neighbours of z, and Q the
-    quantile function of all predictions.  Both are linear between distinct values, which have the
-    midranks of their ties, and constant beyond.
-
-    The neighbours of z are the ``neighbors`` nearest rows (of two at the same distance, the lower),
-    and all rows tied with them.  Their predictions are first shifted to z along their least-squares
-    line, as at the ends of the attribute all neighbours are on one side.  Where z is farther from
-    the mean of its neighbours than half of their width, ranks shrink towards 1/2, which they reach
-    at a whole width.
+    with U the rank, from 0 to 1, of p among the predictions of the ``neighbors`` rows nearest to z
+    (and all rows tied with them), and Q the quantile function of all predictions.  Both are linear
+    between distinct values, and constant beyond.  Predictions of neighbours are first shifted to z
+    along their least-squares line.  Where z is farther from the mean of its neighbours than half of
+    their width, ranks shrink towards 1/2, which they reach at a whole width.
     """
 
     z: Vector
@@ -113,12 +101,9 @@ class Transport:
         return placed
 
     def _windows(self, z: Vector) -> tuple[Positions, Positions]:
-        """Return the start and the end of the neighbours of each value, in the attribute's order.
-
-        The k nearest rows are i, ..., i + k - 1 with the smallest i for which row i is not farther
-        than row i + k: z is at most their midpoint.
-        """
+        """Return the start and the end of the neighbours of each value."""
         k = self.neighbors
+        # The nearest begin at the smallest i for which row i is not farther than row i + k.
         middles = self.z[:-k] / 2 + self.z[k:] / 2
         nearest = np.searchsorted(middles, z)
         first = np.searchsorted(self.z, self.z[nearest], side="left")
@@ -151,16 +136,6 @@ def _regression_line(z: Vector, p: Vector) -> tuple[float, float]:
     square = centered @ centered
     slope = centered @ p / square if square >= np.finfo(np.float64).tiny else 0.0
     return float(center), float(slope)
-
-
-def _transport_folds(
-    z: NDArray[Any], p: Vector, folds: Iterable[tuple[Positions, Positions]]
-) -> Vector:
-    """Transport the predictions of each fold by the map learned on the other folds."""
-    transported = np.empty_like(p)
-    for others, fold in folds:
-        transported[fold] = Transport.learn(z[others], p[others])(z[fold], p[fold])
-    return transported
 
 
 def _is_a_classifier(model: FairPostprocessor) -> bool:
@@ -292,7 +267,9 @@ class FairPostprocessor(
         if self.guarantee is None:
             judged, z = data, self._encode(data)
             model, p, folds = self._fit_model(data, seed)
-            transport, transported = Transport.learn(z, p), _transport_folds(z, p, folds)
+            transport, transported = Transport.learn(z, p), np.empty_like(p)
+            for others, fold in folds:
+                transported[fold] = Transport.learn(z[others], p[others])(z[fold], p[fold])
             strength = _least_strength(penalty, data, p, transported)
         else:
             check_certifiable(penalties)
@@ -401,10 +378,7 @@ class FairPostprocessor(
                 "predictions need the protected attribute of their rows: give predict(X,"
                 " protected), or name a column of X in fit."
             )
-        z = self._encode(data)
-        if self.strength_ == 0:
-            return p
-        p = np.asarray(p, np.float64)
+        z, p = self._encode(data), np.asarray(p, np.float64)
         return _mixed(p, self.transport_(z, p), self.strength_)
 
 
@@ -416,9 +390,8 @@ def _least_strength(penalty: Penalty, data: TrainingData, p: Vector, transported
         if value <= limit:
             return strength
     warnings.warn(
-        f"no strength is enough: at 1, {penalty.statistic.title} of {penalty.name} and out-of-fold"
-        f" predictions is {value:.3f}, above the threshold {limit:g}. Predictions have strength 1;"
-        " more rows, lower degrees h and k or a higher threshold are needed.",
+        f"no strength is enough: at 1, {penalty.statistic.title} of {penalty.name} and predictions"
+        f" is {value:.3f}, above {limit:g}; more rows, lower degrees or a higher threshold help.",
         UserWarning,
         stacklevel=4,
     )
@@ -426,26 +399,15 @@ def _least_strength(penalty: Penalty, data: TrainingData, p: Vector, transported
 
 
 def _warn_of_hidden_dependence(penalty: Penalty, data: TrainingData, p: Vector) -> None:
-    """Warn of a dependence of ranks beside few predictions, or a heap, that no transport moves.
-
-    Polynomials of few degrees hardly see it.
-    """
-    z = data.attribute_of(penalty)
-    counts = np.unique(z, return_counts=True)[1] if z.ndim == 1 else np.zeros(0)
-    heap = counts.max() / len(z) if len(counts) > MAX_GROUP_VALUES else 0.0
-    levels = len(np.unique(p))
-    if isinstance(penalty.statistic, HGR) or not (heap > HEAP or 1 < levels < FEW_LEVELS * len(p)):
-        return
+    """Warn of a dependence of ranks that polynomials of few degrees hardly see."""
     ranked = dataclasses.replace(penalty, statistic=HGR())
     value, limit = largest_value(ranked, data, p), float(np.asarray(penalty.threshold))
     if value > limit + MOST_HIDDEN:
-        cause = f"predictions have only {levels:,} different values"
-        if heap > HEAP:
-            cause = f"{heap:.0%} of the rows have one value of {penalty.name}"
         warnings.warn(
             f"HGR of ranks of {penalty.name} and the moved predictions is {value:.3f}, above the"
-            f" threshold {limit:g} that {penalty.statistic.title} keeps: {cause}, which the"
-            " transport cannot hide. penalty='hgr' says what it reaches; a network trained with it"
+            f" threshold {limit:g} that {penalty.statistic.title} keeps: no transport hides what"
+            " predictions of few different values, or many rows with one value of"
+            f" {penalty.name}, show. penalty='hgr' says what it reaches; a network trained with it"
             " may do better.",
             UserWarning,
             stacklevel=5,

@@ -30,9 +30,6 @@ from hgr_jax.fairness.penalties import (
     excess,
 )
 
-UNDERSTATED = 0.02
-"""By how much batches must be below all rows for what they hide to be the cause of a value."""
-
 SHUFFLES = 10
 """Number of random orders of an attribute, whose mean value is what chance gives."""
 
@@ -229,19 +226,13 @@ def forward(
     output = network(x)
     if output.ndim == 2 and output.shape[1] == 1:
         output = output[:, 0]
-    _, _, after = split_network(network)
-    return output, after
+    return output, nnx.split(network, nnx.Param, ...)[-1]
 
 
 def in_mode(network: Any, *, training: bool) -> Any:
-    """Split a copy of a network in training or inference mode, see `split_network`."""
+    """Return the static part, parameters and other variables of a network in a mode."""
     network = nnx.clone(network)
     network.train() if training else network.eval()
-    return split_network(network)
-
-
-def split_network(network: Any) -> Any:
-    """Return the static part, parameters and other variables of a network."""
     return nnx.split(network, nnx.Param, ...)
 
 
@@ -452,44 +443,28 @@ class FairTrainer:
             self._advance(rows, others, end)
 
     def shortfalls(self, data: TrainingData) -> list[str]:
-        """Return a sentence for each value with which the training did not end well, and why.
-
-        A value on all training rows that is above its threshold, and batches in which chance alone
-        exceeds it, whose multiplier rises whatever the network does.
-        """
+        """Return a sentence for each value with which the training did not end well, and why."""
         rows, found = self._rows_of(data), list[str]()
-        count, size = len(rows.x), self._size(len(rows.x))
+        count = len(rows.x)
+        size = self._size(count) or count
         _, values = self._evaluate(rows)
         kept = self.history.kept_by(values)
-        by_chance = self._chance(rows, count) if not all(kept.values()) else 0 * values
-        in_batches = self._chance(rows, size) if size is not None and kept else 0 * values
+        is_tested = bool(kept) and (size < count or not all(kept.values()))
+        by_chance = self._chance(rows, size) if is_tested else 0 * values
         for place, (name, limit) in enumerate(self.history.thresholds.items()):
-            if limit is None or (kept[name] and in_batches[place] < limit):
+            if limit is None or (kept[name] and by_chance[place] < limit):
                 continue
-            steps = self.history.steps[f"value_{name}"]
-            recent = float(np.mean(steps[-max(len(steps) // 20, 1) :]))
-            nothing = f"on average where nothing depends on {name}"
             if by_chance[place] >= limit:
                 cause = (
-                    f"; these {count:,} rows give {by_chance[place]:.3g} {nothing}: more rows,"
-                    " lower degrees or a higher threshold are needed"
-                )
-            elif in_batches[place] >= limit:
-                cause = (
-                    f"; batches of {size:,} rows give {in_batches[place]:.3g} {nothing}: the"
-                    " multiplier rose whatever the network did; larger batches, or lower degrees,"
-                    " help"
-                )
-            elif size is not None and recent < values[place] - UNDERSTATED:
-                cause = (
-                    f"; batches of {size:,} rows give {recent:.3g} on average in the last steps,"
-                    " less than all rows together, and the multiplier sees no more: larger batches"
-                    " help"
+                    f"; {size:,} rows at once give {by_chance[place]:.3g} on average where nothing"
+                    f" depends on {name}, and the multiplier rises whatever the network does: more"
+                    " rows, lower degrees or a higher threshold are needed"
                 )
             else:
+                batches = " larger batches," if size < count else ""
                 cause = (
-                    f", after {len(steps):,} steps: more steps, or a larger learning rate of the"
-                    " multiplier, usually help"
+                    f", after {len(self.history.steps['step']):,} steps: more steps,{batches} or a"
+                    " larger learning rate of the multiplier, usually help"
                 )
             end = "keeps its threshold" if kept[name] else "ends above its threshold"
             found.append(
@@ -499,10 +474,7 @@ class FairTrainer:
         return found
 
     def _chance(self, rows: Rows, size: int) -> NDArray[Any]:
-        """Return the mean values ``(m,)`` of ``size`` rows whose attributes are in random orders.
-
-        Orders are within groups of y.
-        """
+        """Return mean values ``(m,)`` of rows whose attributes are shuffled within groups of y."""
         rng, found = np.random.default_rng(self.seed), []
         for _ in range(SHUFFLES):
             chosen = np.sort(rng.choice(len(rows.x), size, replace=False))

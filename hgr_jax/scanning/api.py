@@ -159,10 +159,11 @@ def scan_table(table: Any, request: Request, reading: Reading | None = None) -> 
 def _parsed_columns(taken: TakenRows, request: Request) -> tuple[Columns, Request]:
     """Return the columns of the rows that a scan takes, and the request of these columns."""
     table, order = taken.table, taken.order
+    of_rows = request.row_columns
     table, request = with_row_options(table, request)
     unread = {}
     if order is not None:
-        order = [name for name in order if name not in request.row_columns]
+        order = [name for name in order if name not in of_rows]
         unread = {n: taken.notes.get(n, "neither numbers nor text") for n in order}
         unread = {n: reason for n, reason in unread.items() if n not in table.column_names}
     columns = as_columns(

@@ -52,9 +52,6 @@ FINDINGS = 5
 MIN_ROWS = 20
 """Default of the smallest number of rows of a finding."""
 
-NEARLY = "nearly the same ranks (|Spearman| 0.9995 or more)"
-"""What is said of columns from `ALMOST_ONE` on."""
-
 MIN_HGR = 0.1
 """Smallest HGR of a finding."""
 
@@ -132,8 +129,7 @@ class Findings:
       not_monotone: pairs whose HGR exceeds |Spearman| most, by at least 0.05, where |Spearman| is
         below an interval for HGR whose level allows for all pairs (Bonferroni).
       explained: pairs that would be in one of the lists, but for a remark.
-      copies: groups of columns whose ranks are the same.
-      near_copies: other groups of columns with |Spearman| of 0.9995 or more.
+      copies: groups of columns with |Spearman| of 0.9995 or more, or whose values correspond.
       few_rows: number of pairs that are more than chance and share fewer than ``min_rows`` rows.
       pairs, tested, significant: numbers of pairs estimated, with a p-value, and more than chance.
       repeated: number of pairs that are not listed, as they go with a pair that is: of near copies,
@@ -147,7 +143,6 @@ class Findings:
     not_monotone: tuple[Finding, ...]
     explained: tuple[Finding, ...]
     copies: tuple[tuple[str, ...], ...]
-    near_copies: tuple[tuple[str, ...], ...]
     few_rows: int
     pairs: int
     tested: int
@@ -184,7 +179,7 @@ class Findings:
         """Why there is no finding, where there is none."""
         if self.explained:
             return "No finding: what was examined is explained"
-        if (self.copies or self.near_copies) and self.significant:
+        if self.copies and self.significant:
             return "No finding: only copies of columns depend on each other"
         return "No finding: no pair is more than chance"
 
@@ -193,11 +188,10 @@ class Findings:
         lines: list[str] = []
         if not any(True for _ in self):
             lines.append(self.why_none)
-        for what, groups in (("same ranks", self.copies), (NEARLY, self.near_copies)):
-            for group in groups[:MOST_COPIES]:
-                lines.append(f"{what}: {first_names(group, longest_name)}")
-            if len(groups) > MOST_COPIES:
-                lines.append(f"... and {counted(len(groups) - MOST_COPIES, 'other group')}")
+        for group in self.copies[:MOST_COPIES]:
+            lines.append(f"(nearly) the same ranks: {first_names(group, longest_name)}")
+        if len(self.copies) > MOST_COPIES:
+            lines.append(f"... and {counted(len(self.copies) - MOST_COPIES, 'other group')}")
         for title, findings in self.sections:
             rows = [finding_cells(finding, longest_name) for finding in findings]
             widths = [max(map(len, column)) for column in zip(FINDING_HEADERS, *rows, strict=True)]
@@ -333,8 +327,6 @@ def findings_of(scan: Any, n: int, min_rows: int) -> Findings:
     n, min_rows = check_count("n", n), check_count("min_rows", min_rows)
     maker = _Lists(scan, n, least_rows(min_rows, scan.settings["rows"]))
     strongest = maker.first(maker.hgr, maker.is_candidate)
-    groups = dict.fromkeys(g for g in maker.exact_groups.values() if len(g) > 1)
-    copies = {group: maker.has_same_ranks(group) for group in groups}
     excess = maker.rows.rank_excess
     beyond = maker.is_candidate & (excess >= MIN_EXCESS)
     not_monotone = maker.first(excess, beyond, of=maker.is_not_monotone)
@@ -342,8 +334,7 @@ def findings_of(scan: Any, n: int, min_rows: int) -> Findings:
         strongest=strongest,
         not_monotone=not_monotone,
         explained=maker.explained(),
-        copies=tuple(group for group, same in copies.items() if same),
-        near_copies=tuple(group for group, same in copies.items() if not same),
+        copies=tuple(dict.fromkeys(g for g in maker.copies.values() if len(g) > 1)),
         few_rows=int(np.sum(maker.significant & (maker.rows.n_obs < maker.min_rows))),
         pairs=len(scan),
         tested=maker.tested,
@@ -398,7 +389,7 @@ class _Lists:
         self.groups = groups_of(scan, rows=rows)
         for name, (source, _) in self.facts.indicators.items():
             self.groups[name] = self.groups[source]  # a pair with either is listed once
-        self.exact_groups = groups_of(scan, ALMOST_ONE, rows)
+        self.copies = groups_of(scan, ALMOST_ONE, rows)
         self.examined: dict[tuple[str, str], Finding] = {}
         self.low_for_all: dict[tuple[str, str], float] = {}
         self.monotone_parts: dict[tuple[str, str], float] = {}
@@ -416,16 +407,6 @@ class _Lists:
         first, second = self.rows.pairs.T
         same = (families[first] == families[second]) & (families[first] >= 0)
         return np.asarray(numbers[first] | numbers[second] | same)
-
-    def has_same_ranks(self, group: Sequence[str]) -> bool:
-        """Return whether the columns of a group have the same ranks, or reversed ones."""
-        first, *others = (self.scan.values(name) for name in group)
-        codes = np.unique(first, return_inverse=True, equal_nan=True)[1]
-        for values in others:
-            same = (np.unique(x, return_inverse=True, equal_nan=True)[1] for x in (values, -values))
-            if not any(np.array_equal(codes, other) for other in same):
-                return self.scan.category(group[0]) is not None
-        return True
 
     def first(self, value: Floats, among: Any, of: Any = None) -> tuple[Finding, ...]:
         """Return the first findings by ``value`` that nothing explains, one of related pairs."""
@@ -447,7 +428,7 @@ class _Lists:
             place, is_second = waiting.popleft()
             i, j = self.rows.pairs[place].tolist()
             key = self._groups_of_pair(i, j)
-            if self.exact_groups[self.scan.names[i]] == self.exact_groups[self.scan.names[j]]:
+            if self.copies[self.scan.names[i]] == self.copies[self.scan.names[j]]:
                 continue  # among the copies
             if key in listed:
                 self.repeated.add(place)

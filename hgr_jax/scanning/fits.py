@@ -28,7 +28,7 @@ from hgr_jax.core.host.polynomials import (
 )
 from hgr_jax.core.host.ranks import MOST_FUNCTIONS, RankKernel
 from hgr_jax.core.indicators import Indicators
-from hgr_jax.core.ranks import LEAST_ROWS, OF_BOTH, debias
+from hgr_jax.core.ranks import LEAST_ROWS
 from hgr_jax.inference.hgr_fits import HGRFit
 from hgr_jax.inference.independence import independence_test, test_levels
 from hgr_jax.inference.roys_root.law import log_survival_of_many
@@ -331,16 +331,6 @@ class HostPair:
         if self.is_ranked:
             return self.estimate.value
         return min(float(top_singular_values(self.moments[..., None])[0]), 1.0)
-
-    def modes(self) -> Floats:
-        """Return the correlations of pairs of functions, each uncorrelated with those before.
-
-        Without what chance adds; of the functions up to 8 of either column.
-        """
-        m = self.moments[:OF_BOTH, :OF_BOTH]
-        squares = np.linalg.svd(m, compute_uv=False) ** 2
-        h, k = (np.array(float(size)) for size in m.shape)
-        return np.asarray(debias(np.minimum(squares, 1), h, k, np.float64(self.estimate.rows)))
 
     def interval(self, pvalue: float, level: float) -> tuple[float, float]:
         """Return an interval for HGR of ranks, as `HGRFit.interval` does."""

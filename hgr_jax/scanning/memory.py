@@ -6,7 +6,6 @@ import dataclasses
 import functools
 
 import numpy as np
-from numpy.typing import NDArray
 
 from hgr_jax._arrays import Floats, Integers
 from hgr_jax.scanning.features import Estimates, Features, Kernels, as_features
@@ -54,25 +53,21 @@ class MemoryTable:
             ranked = dataclasses.replace(ranked, conditioning=self.given.ranked().functions())
         return ranked
 
-    def estimate(self) -> tuple[Estimates, NDArray[np.bool_]]:
-        """Estimate the pairs; return the mask ``(p,)`` of ill-conditioned numbers too.
-
-        Of HGR, which `rank_tests` estimates, only |Pearson| is.
-        """
+    def estimate(self) -> Estimates:
+        """Estimate the pairs; of HGR, which `rank_tests` estimates, |Pearson| alone."""
         measure, features, pairs = self.request.measure, self.features, self.pairs
-        well = np.zeros(features.n_numeric, bool)
         if self.given is not None:
             kernels = Kernels(1, 1) if self.kernels.ranked else self.kernels
-            return kb_given(features, kernels, pairs), well
+            return kb_given(features, kernels, pairs)
         if measure.function is not None:
             from hgr_jax.scanning.functions import estimate_function  # needs JAX
 
-            return estimate_function(features, measure.function, pairs, self.memory), well
+            return estimate_function(features, measure.function, pairs, self.memory)
         if not self.kernels.ranked:
             return estimate_kb(features, self.kernels, pairs, self.memory)
         estimates = Estimates.none(len(pairs))
         estimates.pearson[:] = pearson_of_pairs(features, pairs, self.memory)
-        return estimates, well
+        return estimates
 
     def estimate_ranks_given(self) -> Estimates:
         """Estimate HGR of the pairs given columns, and the correlations of their ranks."""

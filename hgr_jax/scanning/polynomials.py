@@ -27,9 +27,6 @@ from hgr_jax.scanning.products import (
     tiles_of,
 )
 
-SAMPLE_ROWS = 4096
-"""Number of rows of which distinct values are counted."""
-
 FITTED_NUMBERS = 2**17
 """Number of values of columns whose polynomials are fitted together: they fit in a core's cache."""
 
@@ -143,16 +140,10 @@ def side_of_tiles(memory: int, rows: int, functions: int) -> int:
     return min(max(most, 1), TILE)
 
 
-def estimate_kb(
-    features: Features, kernels: Kernels, pairs: Integers, memory: int
-) -> tuple[Estimates, NDArray[np.bool_]]:
-    """Estimate HGR-KB of ``pairs (N, 2)``; return which columns are ill conditioned too.
-
-    Those have fewer polynomials than their values allow, on rows that they share with another.
-    """
+def estimate_kb(features: Features, kernels: Kernels, pairs: Integers, memory: int) -> Estimates:
+    """Estimate HGR-KB of ``pairs (N, 2)``."""
     estimates = Estimates.none(len(pairs))
     estimates.rows[:] = np.rint(features.over_shared_rows(pairs, 0))
-    ill = np.zeros(features.n_numeric, bool)
     ordered = np.sort(pairs, axis=1)
     for group, shared in features.by_shared_rows(pairs):
         if shared.sum() >= 2:
@@ -160,25 +151,19 @@ def estimate_kb(
             side = side_of_tiles(memory, int(shared.sum()), solver.degree)
             for tile in tiles_of(ordered, group, features.n_numeric, side):
                 solver.solve(estimates, tile, pairs)
-            ill |= solver.ill
     lost = (estimates.degrees == 0).any(axis=1)
     for values in (estimates.value, estimates.statistic, estimates.pearson):
         values[lost] = np.nan
-    return estimates, ill
+    return estimates
 
 
 class _SharedPolynomials:
-    """HGR-KB of pairs of columns on the rows that they share.
-
-    Attributes:
-      ill: ``(p,)``, numbers that have fewer polynomials than their values allow.
-    """
+    """HGR-KB of pairs of columns on the rows that they share."""
 
     def __init__(self, features: Features, shared: NDArray[np.bool_], kernels: Kernels) -> None:
         self.features, self.kernels = features, kernels
         self.degree = max(kernels.h, kernels.k)
         self.rows, self.weights = features.rows_of(shared)
-        self.ill = np.zeros(features.n_numeric, bool)
         self._functions = functools.lru_cache(maxsize=TILES_KEPT)(self._functions_of)
 
     def _functions_of(self, columns: tuple[int, ...]) -> tuple[RowFunctions, Integers]:
@@ -189,11 +174,7 @@ class _SharedPolynomials:
         x = within_range(self.features.x[self.rows][:, columns])
         shares = None if self.weights is None else self.weights / self.weights.sum()
         polynomials = ColumnPolynomials.of(x, shares, self.degree)
-        counts = polynomials.counts
-        few = np.flatnonzero(counts < self.degree)
-        expected = np.minimum(count_distinct(x[:, few]) - 1, self.degree)
-        self.ill[np.array(columns)[few]] = counts[few] < expected
-        return polynomials, counts
+        return polynomials, polynomials.counts
 
     def solve(self, estimates: Estimates, tile: Tile, pairs: Integers) -> None:
         """Put the estimates of a tile of ``pairs (N, 2)``."""
@@ -215,11 +196,3 @@ class _SharedPolynomials:
                 estimates.pearson[places] = np.minimum(np.abs(m[0, 0]), 1)
             used = np.minimum(np.stack([h[i], k[j]], axis=1), counts)
             estimates.degrees[places] = np.where(flips, used[:, ::-1], used)
-
-
-def count_distinct(x: Floats) -> Integers:
-    """Count the values of a sample of each column of ``x (n, c)`` that differ beyond rounding."""
-    sample = np.sort(x[:: max(1, len(x) // SAMPLE_ROWS)], axis=0)
-    low, high = sample[:-1], sample[1:]
-    rounding = tolerance(x.dtype) * np.maximum(np.abs(low), np.abs(high))
-    return 1 + (high - low > rounding).sum(axis=0)

@@ -4,12 +4,11 @@ from __future__ import annotations
 
 import dataclasses
 import shlex
-from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
 
-from hgr_jax._arrays import Floats, Integers, in_unit
+from hgr_jax._arrays import Floats, Integers
 from hgr_jax._texts import as_date, counted, shortened
 from hgr_jax._threads import one_blas_thread
 from hgr_jax.core.host.linalg import clustered_order
@@ -21,10 +20,8 @@ from hgr_jax.scanning.findings import (
     Findings,
     is_of_hgr,
 )
-from hgr_jax.scanning.fits import HostTransformation, PairDetails, details_of
+from hgr_jax.scanning.fits import HostTransformation, details_of
 from hgr_jax.scanning.html.page import Curve, Detail, HtmlPage, Profile, Sample
-from hgr_jax.scanning.remarks import ExaminedPair
-from hgr_jax.tables.columns import Columns
 from hgr_jax.tables.levels import Category
 
 MAX_BARS = 16
@@ -43,27 +40,23 @@ MAX_LEVELS_SHOWN = 3
 MAX_LEVEL_LETTERS = 18
 
 
-def profiles_of(result: Any, table: Any = None) -> list[Profile]:
-    """Return a summary of each column of a scan, given the ``table`` that was scanned."""
+def profiles_of(result: Any) -> list[Profile]:
+    """Return a summary of each column of a scan."""
     columns = result.data
     number_at = {int(position): i for i, position in enumerate(columns.number_positions)}
     categories = dict(zip(columns.category_positions.tolist(), columns.categories, strict=True))
     profiles = []
     for position, name in enumerate(columns.names):
-        if position in number_at and name not in result.skipped:
+        if name in result.skipped:
+            profile = Profile(name, "left out", None, None, "", (), [result.skipped[name]])
+        elif position in number_at:
             values = np.asarray(columns.numbers[:, number_at[position]], np.float64)
-            profiles.append(_number_profile(name, values, columns.dates.get(name)))
-            continue
-        distinct, missing, alerts = _raw_summary(_raw_values(table, columns, position))
-        if position in categories and name not in result.skipped:
-            profiles.append(_category_profile(name, categories[position], distinct))
+            profile = _number_profile(name, values, columns.dates.get(name))
         else:
-            reasons = [result.skipped.get(name, ""), *alerts]
-            profiles.append(Profile(name, "left out", distinct, missing, "", (), reasons))
-    return [
-        dataclasses.replace(each, missing=columns.missing_of(each.name, each.missing))
-        for each in profiles
-    ]
+            profile = _category_profile(name, categories[position])
+        missing = columns.missing_of(name, profile.missing)
+        profiles.append(dataclasses.replace(profile, missing=missing))
+    return profiles
 
 
 def _number_profile(name: str, column: Floats, first: float | None) -> Profile:
@@ -108,7 +101,7 @@ def _number_text(value: float) -> str:
     return f"{value:,.0f}" if value == round(value) and abs(value) < MAX_INTEGER else f"{value:.6g}"
 
 
-def _category_profile(name: str, category: Category, distinct: int | None) -> Profile:
+def _category_profile(name: str, category: Category) -> Profile:
     codes = category.codes
     counts = np.bincount(codes[codes >= 0], minlength=len(category.levels))
     order = np.argsort(-counts, kind="stable")
@@ -120,33 +113,11 @@ def _category_profile(name: str, category: Category, distinct: int | None) -> Pr
     return Profile(
         name=name,
         kind="category",
-        distinct=len(order) if distinct is None else distinct,
+        distinct=len(order),
         missing=int((codes < 0).sum()),
         values=", ".join(listed) + (", …" if len(order) > MAX_LEVELS_SHOWN else ""),
         bars=counts[order[:MAX_BARS]].tolist(),
     )
-
-
-def _raw_values(table: Any, columns: Columns, position: int) -> list[Any] | None:
-    """Return the original values of a column, None if they were not kept."""
-    if isinstance(table, Mapping):
-        named = {str(key): column for key, column in table.items()}
-        return list(named[columns.names[position]]) if columns.names[position] in named else None
-    if columns.frame is not None:
-        return list(columns.frame[:, position].to_list())
-    return None
-
-
-def _raw_summary(values: list[Any] | None) -> tuple[int | None, int | None, list[str]]:
-    """Return the numbers of distinct and of missing values, and alerts."""
-    if values is None:
-        return None, None, []
-    texts = [str(value) for value in values]
-    texts = [text for text in texts if text not in ("", "None", "nan", "NaT", "<NA>")]
-    distinct = len(set(texts))
-    many = len(texts) >= MIN_ALERT_ROWS and distinct >= MIN_DISTINCT_SHARE * len(texts)
-    alerts = ["nearly all texts are distinct: an identifier?"] if many else []
-    return distinct, len(values) - len(texts), alerts
 
 
 def samples_of(result: Any, rows: Integers) -> list[Sample]:
@@ -165,14 +136,10 @@ def samples_of(result: Any, rows: Integers) -> list[Sample]:
     return [samples[position] for position in used]
 
 
-MAX_POINTS_DRAWN = 600
-"""Largest number of rows that a picture shows."""
+MAX_POINTS_DRAWN, MAX_VALUES_DRAWN = 600, 400_000
+"""Largest number of rows that a picture shows, and of values of the rows of all columns."""
 
 CURVE_POINTS = 120
-DETAILS = 12
-
-BOX = (0.05, 0.25, 0.5, 0.75, 0.95)
-"""Quantiles of a number that are drawn at each level of a category."""
 
 MAX_LISTED = 100_000
 """Largest number of pairs in the table; a pair takes some 100 bytes of the page."""
@@ -271,15 +238,13 @@ def as_report(
     result: Any,
     title: str,
     findings: Findings | None = None,
-    table: Any = None,
     *,
     by: str = "rank_excess",
 ) -> HtmlPage:
-    """Return the page of a scan: findings, a heat map, all pairs, pictures of some, its columns.
+    """Return the page of a scan: findings with pictures, a heat map, all pairs, its columns.
 
     The table lists at most `MAX_LISTED` pairs, in the order ``by``, and the heat map shows their
-    columns.  Pictures are of the findings, and then of the first pairs; of several copies of a
-    column they show one.  Columns are described from the scanned ``table``.
+    columns.
     """
     findings = result.findings() if findings is None else findings
     settings = result.settings
@@ -314,12 +279,11 @@ def as_report(
     summary["p-values"] = settings["law"]
     messages = (("left out", result.skipped), ("note", result.notes))
     headers = headers_of(result)
-    groups: dict[str, tuple[str, ...]] = {name: (name,) for name in result.names}
-    groups |= {name: group for group in findings.copies for name in group}
-    sample = _rows_to_draw(np.arange(result.data.rows), ())
+    most = min(MAX_POINTS_DRAWN, MAX_VALUES_DRAWN // max(len(result.used), 1))
+    sample = _rows_to_draw(np.arange(result.data.rows), most)
     skipped = [(n, f"{label}: {text}") for label, texts in messages for n, text in texts.items()]
-    drawn = _pairs_to_draw(findings, pairs, groups)
-    remarks = {names: finding.remark for names, finding in drawn.items() if finding is not None}
+    drawn = dict.fromkeys((*findings, *findings.explained))
+    remarks = {(finding.a, finding.b): finding.remark for finding in drawn}
     return HtmlPage(
         title=title,
         summary=summary,
@@ -332,12 +296,14 @@ def as_report(
         correlation=result._square("correlation", order),
         below=result._square(below, order),
         columns=tuple(headers),
-        rows=[_row(pair, remarks, headers) for pair in pairs],
-        details=[
-            detail
-            for names, finding in drawn.items()
-            if (detail := as_detail(result, names, groups, finding)) is not None
+        rows=[
+            [
+                remarks.get((pair.a, pair.b), "") if of == "remark" else getattr(pair, of)
+                for of, _ in headers.values()
+            ]
+            for pair in pairs
         ],
+        details=[d for finding in drawn if (d := as_detail(result, finding)) is not None],
         skipped=skipped,
         explanations={header: text for header, (_, text) in headers.items()},
         probabilities=PROBABILITIES,
@@ -346,68 +312,27 @@ def as_report(
         measure_below=measure_below,
         pairs=len(result),
         left_out=left_out,
-        profiles=profiles_of(result, table),
+        profiles=profiles_of(result),
         samples=samples_of(result, sample) if len(result) else (),
     )
 
 
-def _pairs_to_draw(
-    findings: Findings,
-    pairs: Sequence[Any],
-    groups: Mapping[str, tuple[str, ...]],
-) -> dict[tuple[str, str], Finding | None]:
-    """Return the pairs whose pictures are drawn: the findings, and then the first pairs."""
-    drawn: dict[tuple[str, str], Finding | None] = {
-        (finding.a, finding.b): finding for finding in (*findings, *findings.explained)
-    }
-    seen = {frozenset(groups[name][0] for name in names) for names in drawn}
-    for pair in pairs:
-        if len(drawn) >= DETAILS:
-            break
-        key = frozenset((groups[pair.a][0], groups[pair.b][0]))
-        if key not in seen:
-            seen.add(key)
-            drawn[pair.a, pair.b] = None
-    return drawn
-
-
-def _row(
-    pair: Any,
-    remarks: Mapping[tuple[str, str], str],
-    headers: Mapping[str, tuple[str, str]],
-) -> list[Any]:
-    remark = remarks.get((pair.a, pair.b), "")
-    return [remark if of == "remark" else getattr(pair, of) for of, _ in headers.values()]
-
-
-def as_detail(
-    result: Any,
-    names: tuple[str, str],
-    groups: Mapping[str, tuple[str, ...]],
-    finding: Finding | None,
-) -> Detail | None:
-    """Return the data, transformations and copies of columns that the page shows of a pair.
-
-    None where there is no correlation.
-    """
-    shown = _details_of(result, names, finding)
+def as_detail(result: Any, finding: Finding) -> Detail | None:
+    """Return the data and transformations of a finding; None where there is no correlation."""
+    names = finding.a, finding.b
+    is_of_kb = result.settings["measure"] == "kb"
+    shown = details_of(result, *names) if is_of_kb else finding.details
     if shown is None:
         return None
-    pair = result[names]
     values = result.values(names[0]), result.values(names[1])
     categories = [result.category(name) for name in names]
     present = ~(np.isnan(values[0]) | np.isnan(values[1]))
     if shown.residuals is not None:
         present &= ~np.isnan(shown.residuals[0])
     influence = shown.influence
-    rows = _rows_to_draw(np.flatnonzero(present), influence.rows)
-    transformed, points, curves = [], [], []
-    for i, (transform, column, category) in enumerate(
-        zip((shown.f, shown.g), values, categories, strict=True)
-    ):
-        residuals = shown.residuals
-        heights = transform(column[rows]) if residuals is None else residuals[i][rows]
-        transformed.append(heights.tolist())
+    rows = np.union1d(_rows_to_draw(np.flatnonzero(present), MAX_POINTS_DRAWN), influence.rows)
+    points, curves = [], []
+    for transform, column, category in zip((shown.f, shown.g), values, categories, strict=True):
         points.append(_numbers_or_levels(column[rows], category))
         curves.append(_curve(transform, column[present], category))
     dates = [result.data.dates.get(name) for name in names]
@@ -415,85 +340,27 @@ def as_detail(
     means: tuple[Any, ...] = ((), ())
     if not any(categories):
         means = conditional_means(*rows_of), conditional_means(*rows_of[::-1])
-    since = [
-        f"{letter} in days since {as_date(first, 0)}"
-        for letter, first in zip("ab", dates, strict=True)
-        if first is not None and not any(categories)
-    ]
-    group_a, group_b = (groups[name] for name in names)
     marked = int(np.searchsorted(rows, influence.row)) if influence.dominates else None
-    signed = None
-    if not any(categories) and shown.residuals is None:
-        with np.errstate(all="ignore"):  # a column may be constant on these rows
-            x, y = (in_unit(column)[0] for column in rows_of)
-            signed = float(np.corrcoef(x, y)[0, 1])
     return Detail(
-        a=pair.a,
-        b=pair.b,
-        facts=_facts(pair, "HGR" if is_of_hgr(result) else "KB", finding),
-        pearson=signed,
-        correlation=pair.correlation,
+        a=names[0],
+        b=names[1],
+        facts=" · ".join(
+            filter(None, [f"HGR {finding.hgr:.3f}", finding.sentence, finding.remark])
+        ),
         marked=marked,
         points=list(zip(*points, strict=True)),
         f=curves[0],
         g=curves[1],
-        transformed=list(zip(*transformed, strict=True)),
-        note="; ".join(since),
         dates=(dates[0], dates[1]),
-        copies=(
-            [name for name in group_a if name not in names],
-            [name for name in group_b if name not in (*names, *group_a)],
-        ),
         means=(means[0], means[1]),
-        groups=_groups(rows_of, categories),
     )
 
 
-def _groups(columns: Sequence[Floats], categories: Sequence[Category | None]) -> list[list[float]]:
-    """Return quantiles of a number at each level of a category, or counts of two categories."""
-    if not any(categories):
-        return []
-    if all(categories):
-        (a, code_a), (b, code_b) = (np.unique(c, return_inverse=True) for c in columns)
-        counts = np.zeros((len(a), len(b)), int)
-        np.add.at(counts, (code_a, code_b), 1)
-        return [list(row) for row in counts.tolist()]
-    levels, numbers = columns if categories[0] is not None else columns[::-1]
-    return [np.quantile(numbers[levels == level], BOX).tolist() for level in np.unique(levels)]
-
-
-def _rows_to_draw(rows: Integers, influential: Sequence[int]) -> Integers:
-    """Return a sample of the rows that includes the influential ones."""
-    if len(rows) <= MAX_POINTS_DRAWN:
+def _rows_to_draw(rows: Integers, most: int) -> Integers:
+    """Return a sample of the rows."""
+    if len(rows) <= most:
         return rows
-    sample = np.random.default_rng(0).choice(rows, MAX_POINTS_DRAWN, replace=False)
-    return np.union1d(sample, np.asarray(influential, rows.dtype))
-
-
-def _details_of(result: Any, names: tuple[str, str], finding: Finding | None) -> PairDetails | None:
-    """Return the transformations of a pair, by the measure of the scan."""
-    if not is_of_hgr(result):
-        return details_of(result, *names)
-    if finding is not None:
-        return finding.details
-    examined = ExaminedPair.of(result, names, result[names].correlation)
-    return None if examined is None else examined.details
-
-
-def _facts(pair: Any, measure: str, finding: Finding | None) -> str:
-    """Return the measures of a pair, and the remarks on it, in one line."""
-    facts = [f"{measure} {pair.correlation:.3f}"]
-    if measure != "HGR" and not np.isnan(pair.rank_correlation):
-        facts.append(f"HGR {pair.rank_correlation:.3f}")
-    if finding is not None and not np.isnan(finding.interval[0]):
-        facts[-1] += " ({:.2f} to {:.2f})".format(*finding.interval)
-    if not np.isnan(pair.spearman):
-        facts.append(f"|Spearman| {pair.spearman:.3f}")
-    if not np.isnan(pair.pearson):
-        facts.append(f"|Pearson| {pair.pearson:.3f}")
-    if finding is not None and finding.remark:
-        facts.append(finding.remark)
-    return " · ".join(facts)
+    return np.random.default_rng(0).choice(rows, most, replace=False)
 
 
 def _numbers_or_levels(values: Any, category: Category | None) -> list[Any]:

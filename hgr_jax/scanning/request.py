@@ -285,7 +285,7 @@ class Request:
     @property
     def row_columns(self) -> list[str]:
         """The columns that say something of the rows, and are in no pair."""
-        options = (self.order, self.groups)
+        options = (self.order, self.groups, self.weights)
         return [value for value in options if isinstance(value, str)]
 
     @property

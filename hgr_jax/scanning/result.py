@@ -44,13 +44,10 @@ if TYPE_CHECKING:
 
 
 MATRICES = (
-    *("correlation", "rank_correlation", "ranks_disagree", "pearson", "spearman", "rank_excess"),
+    *("correlation", "rank_correlation", "pearson", "spearman", "rank_excess"),
     *("pvalue", "adjusted_pvalue", "pvalue_source", "corrected", "null_mean", "null_95", "n_obs"),
 )
 """Attributes of a `Scan` that have a value for each two columns."""
-
-MAX_DISAGREEMENT = 0.1
-"""Largest difference of a value and the value of ranks, beside sampling errors."""
 
 
 @dataclasses.dataclass(frozen=True)
@@ -61,7 +58,6 @@ class Pair:
     b: str
     correlation: float
     rank_correlation: float
-    ranks_disagree: bool
     pearson: float
     spearman: float
     excess: float
@@ -122,12 +118,6 @@ class PairRows:
         return self.rank_correlation - self.rank_linear
 
     @property
-    def ranks_disagree(self) -> NDArray[np.bool_]:
-        """Whether values of the data and of ranks differ much; see `Scan.ranks_disagree`."""
-        apart = np.abs(self.correlation - self.rank_correlation)
-        return np.asarray(apart > MAX_DISAGREEMENT + 2 / np.sqrt(np.maximum(self.n_obs, 1)))
-
-    @property
     def pvalue_source(self) -> NDArray[np.str_]:
         """Where each p-value is from, in words."""
         return np.array(SOURCES)[self.source]
@@ -173,22 +163,17 @@ def scan_title(scan: Any) -> str:
     if settings["measure"] != "hgr":
         degrees = f", h={settings['h']}, k={settings['k']}"
     given = f", given {', '.join(settings['given'])}" if settings.get("given") else ""
+    kept = ""
+    if top := settings.get("top"):
+        kept = f", the first of {counted(top['pairs'], 'pair')} of"
+        kept += f" {counted(top['columns'], 'column')}"
+        kept += f"; more than chance: {top['discoveries']:,}" if top["tested"] else ""
     return (
         f"Scan of {counted(len(scan), 'pair')} of {counted(used, 'column')},"
         f" {counted(settings['rows'], 'row')}"
-        f" ({settings['measure']}{degrees}{given}){_of_top(settings)}"
+        f" ({settings['measure']}{degrees}{given}){kept}"
         + (f"; p-values {settings['law']}" if settings.get("smallest_pvalue") else "")
     )
-
-
-def _of_top(settings: Mapping[str, Any]) -> str:
-    """Describe all pairs, if a scan kept only the first."""
-    top = settings.get("top")
-    if not top:
-        return ""
-    discoveries = f"; more than chance: {top['discoveries']:,}" if top["tested"] else ""
-    of_all = f"{counted(top['pairs'], 'pair')} of {counted(top['columns'], 'column')}"
-    return f", the first of {of_all}{discoveries}"
 
 
 def pairs_as_text(title: str, pairs: Sequence[Any], count: int) -> str:
@@ -209,7 +194,7 @@ def pairs_as_html(title: str, pairs: Sequence[Any]) -> str:
     rows = [
         (
             *(shortened(name, SHOWN_LETTERS) for name in (pair.a, pair.b)),
-            *(_in_cell(value, ".3f") for value in (pair.correlation, pair.pearson)),
+            *(f"{value:.3f}".replace("nan", "-") for value in (pair.correlation, pair.pearson)),
             pvalue_as_text(pair.adjusted_pvalue),
             f"{pair.n_obs:,}",
         )
@@ -218,51 +203,8 @@ def pairs_as_html(title: str, pairs: Sequence[Any]) -> str:
     return html_table(title, headers, rows)
 
 
-def _in_cell(value: float, form: str) -> str:
-    return "-" if np.isnan(value) else format(value, form)
-
-
 DESCRIPTIONS = ("skipped", "notes", "settings")
-
-
-def write_scan(path: str | Path, scan: Scan) -> None:
-    """Save everything but the data of a `Scan`."""
-    settings = {name: dict(getattr(scan, name)) for name in DESCRIPTIONS}
-    arrays = scan._rows.columns | {"numbers": scan._numbers}
-    save_archive(path, "scan", {"names": list(scan.names), **settings}, arrays, compress=True)
-
-
-def read_scan(path: str | Path) -> dict[str, Any]:
-    """Read the fields of a `Scan`.
-
-    Raises:
-      FileNotFoundError: if there is no such file.
-      ValueError: for a file that does not hold a scan.
-    """
-    settings, arrays = load_archive(path, "scan")
-    try:
-        names = tuple(settings["names"])
-        numbers = arrays["numbers"]
-        rows = PairRows(**{f.name: arrays[f.name] for f in dataclasses.fields(PairRows)})
-        _check_shapes(rows, numbers, len(names))
-        described = {name: settings[name] for name in DESCRIPTIONS}
-        return {"names": names, **described, "_rows": rows, "_numbers": numbers}
-    except Exception as error:  # of whatever is in it
-        raise ValueError(f"{path} does not hold a scan: {error}") from error
-
-
-def _check_shapes(rows: PairRows, numbers: NDArray[Any], count: int) -> None:
-    """Check that arrays have a row for each pair of ``count`` columns."""
-    length = len(rows.correlation)
-    for name, array in rows.columns.items():
-        of_two = name in ("pairs", "degrees")
-        kind = "i" if of_two or name in ("n_obs", "source") else "f"
-        if array.shape != (length, 2)[: 1 + of_two] or array.dtype.kind != kind:
-            raise ValueError(f"{name} has shape {array.shape} and dtype {array.dtype}")
-    places = np.append(rows.pairs, numbers)
-    if numbers.dtype.kind != "i" or ((places < 0) | (places >= count)).any():
-        raise ValueError(f"pairs are not of positions of its {count} columns")
-
+"""Attributes of a `Scan` that a file has as JSON."""
 
 ORDERS = ("rank_excess", "correlation", "excess", "pvalue")
 
@@ -291,9 +233,6 @@ class Scan:
         correlation ratio of the ranks of a number and a category, `rank_correlation` of two
         categories.
       rank_excess: HGR of ranks above `rank_linear`; 0 of two categories.
-      ranks_disagree: whether values of the data and of ranks differ by more than 0.1 and two
-        standard errors.  One of them is due to few rows, or misses the dependence: look at the
-        picture.
       pvalue: against independence; NaN on the diagonal.
       adjusted_pvalue: Benjamini-Hochberg, or as ``Test(fdr=)`` says, over all pairs that have a
         p-value; with ``top``, also over the pairs that were not kept.
@@ -334,7 +273,6 @@ class Scan:
     spearman = _matrix("spearman")
     rank_linear = _matrix("rank_linear")
     rank_excess = _matrix("rank_excess")
-    ranks_disagree = _matrix("ranks_disagree")
     pvalue = _matrix("pvalue")
     adjusted_pvalue = _matrix("adjusted_pvalue")
     corrected = _matrix("corrected")
@@ -351,13 +289,8 @@ class Scan:
         return self._rows.pairs
 
     def _square(self, name: str, columns: Integers | None = None) -> Any:
-        """Return the matrix ``name`` of the ``columns`` at some positions alone; default all.
-
-        None for one that was not requested.
-        """
+        """Return the matrix ``name`` of the ``columns`` at some positions alone; default all."""
         values = getattr(self._rows, name)
-        if values is None:
-            return None
         columns = np.arange(len(self.names)) if columns is None else columns
         place = np.full(len(self.names), -1)
         place[columns] = np.arange(len(columns))
@@ -414,7 +347,7 @@ class Scan:
     def _value(self, name: str, a: Any, b: Any) -> float:
         """Return a quantity of two columns, a first; NaN where there is none."""
         values = getattr(self._row(a, b), name)
-        return math.nan if values is None or not len(values) else float(values[0])
+        return float(values[0]) if len(values) else math.nan
 
     @property
     def used(self) -> tuple[str, ...]:
@@ -753,7 +686,9 @@ class Scan:
 
     def save(self, path: str | Path) -> None:
         """Save everything but the data in one file (NumPy's ``.npz``)."""
-        write_scan(path, self)
+        settings = {name: dict(getattr(self, name)) for name in DESCRIPTIONS}
+        arrays = self._rows.columns | {"numbers": self._numbers}
+        save_archive(path, "scan", {"names": list(self.names), **settings}, arrays, compress=True)
 
     @staticmethod
     def load(path: str | Path) -> Scan:
@@ -763,4 +698,11 @@ class Scan:
           FileNotFoundError: if there is no such file.
           ValueError: for a file that does not hold a scan.
         """
-        return Scan(**read_scan(path))
+        settings, arrays = load_archive(path, "scan")
+        try:
+            rows = PairRows(**{f.name: arrays[f.name] for f in dataclasses.fields(PairRows)})
+            described = {name: settings[name] for name in DESCRIPTIONS}
+            names, numbers = tuple(settings["names"]), arrays["numbers"]
+        except KeyError as error:
+            raise ValueError(f"{path} does not hold a scan: {error}") from error
+        return Scan(names, **described, _rows=rows, _numbers=numbers)

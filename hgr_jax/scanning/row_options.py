@@ -1,4 +1,4 @@
-"""Options that say something of each row: its order, its group.
+"""Options that say something of each row: its order, its group, its weight.
 
 They are columns of the table, or arrays.  Such a column is in no pair.
 """
@@ -22,9 +22,11 @@ from hgr_jax.tables.columns import Frame, as_columns
 def with_row_options(table: Any, request: Request) -> tuple[Any, Request]:
     """Return a table without the columns that describe its rows, and its request.
 
-    The request has the `RowDesign` of rows in an order or in groups.
+    The request has the `RowDesign` of rows in an order or in groups, and the values of weights.
     """
-    options = {name: getattr(request, name) for name in ("order", "groups")}
+    options = {name: getattr(request, name) for name in ("order", "groups", "weights")}
+    if not isinstance(request.weights, str):
+        del options["weights"]
     options = {name: value for name, value in options.items() if value is not None}
     if not options:
         return table, request
@@ -41,10 +43,16 @@ def with_row_options(table: Any, request: Request) -> tuple[Any, Request]:
         elif value is not True:
             check_indexes(table=table, **{option: value})
     names = [name for name in names if str(name) not in request.row_columns]
-    if isinstance(request.order, str):
-        values["order"] = _sortable(request.order, values["order"])
+    table = _columns_at(table, names)
+    for option in ("order", "weights"):
+        if isinstance(getattr(request, option), str):
+            values[option] = _parsed_numbers(option, getattr(request, option), values[option])
+    if "weights" in values:
+        request = dataclasses.replace(request, weights=values["weights"])
+    if request.order is None and request.groups is None:
+        return table, request
     design = RowDesign.of(rows, values.get("order"), values.get("groups"))
-    return _columns_at(table, names), dataclasses.replace(request, design=design)
+    return table, dataclasses.replace(request, design=design)
 
 
 def _is_named(table: Any) -> bool:
@@ -76,18 +84,20 @@ def _column_named(table: Any, names: Sequence[Any], option: str, name: str) -> A
         raise ValueError(f"{option} {name!r} is not a column{near}")
     if isinstance(table, Frame):
         return table.columns[name]
+    if hasattr(table, "iloc"):  # names may be of any kind
+        return table.iloc[:, places[0]].to_numpy()
     column = names[places[0]]
     return table[column] if isinstance(table, Mapping) else _native(table)[column].to_numpy()
 
 
-def _sortable(name: str, column: Any) -> Any:
+def _parsed_numbers(option: str, name: str, column: Any) -> Any:
     """Return a column as numbers or dates, which its texts may be."""
     if np.asarray(column).dtype.kind not in "OUST":
         return column
     parsed = as_columns({name: column})
     if not len(parsed.number_positions):
         raise ValueError(
-            f"order must be a column of numbers or dates; {name!r} holds"
+            f"{option} must be a column of numbers or dates; {name!r} holds"
             f" {parsed.skipped.get(name, 'text')}."
         )
     return np.asarray(parsed.numbers[:, 0], np.float64)
@@ -99,4 +109,6 @@ def _columns_at(table: Any, names: Sequence[Any]) -> Any:
         return dataclasses.replace(table, columns={name: table.columns[name] for name in names})
     if isinstance(table, Mapping):
         return {name: table[name] for name in names}
+    if hasattr(table, "iloc"):
+        return table.loc[:, [name in names for name in table.columns]]
     return _native(table).select(list(names)).to_native()

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import dataclasses
 import functools
-from collections.abc import Sequence
 from typing import NamedTuple
 
 import numpy as np
@@ -27,9 +26,6 @@ from hgr_jax.scanning.result import PairRows, Scan
 from hgr_jax.scanning.significance import SOURCES, Significance, test_pairs
 from hgr_jax.scanning.squares import spread, squares_of
 from hgr_jax.tables.columns import Columns, add_note
-
-SAME_CORRELATION = 1 - 1e-6
-"""Smallest |Pearson|, or HGR of two categories, of columns that are functions of each other."""
 
 CONSTANT_IN_GROUPS = (
     "constant in each group, and so without p-values by orders within these: independence_test(...,"
@@ -73,14 +69,12 @@ class Square(NamedTuple):
 
     Attributes:
       values, of_ranks, rows, tests: as of `Examined`.
-      ill: names of the columns that are ill conditioned.
     """
 
     values: Estimates
     of_ranks: Estimates
     rows: Floats
     tests: Significance
-    ill: list[str]
 
 
 def examine(
@@ -91,7 +85,7 @@ def examine(
         pairs = pairs[np.isin(pairs, columns.number_positions).all(axis=1)]
     count = len(pairs)
     values, of_ranks, rows = Estimates.none(count), Estimates.none(count), np.zeros(count)
-    tests, ill = Significance.none(count), dict[str, None]()
+    tests = Significance.none(count)
     squares = squares_of(pairs, _side_of(request))
     execution = request.execution
     alone = dataclasses.replace(request, execution=dataclasses.replace(execution, executor=None))
@@ -106,12 +100,11 @@ def examine(
             of_ranks.put(places, found.of_ranks)
             tests.put(places, found.tests)
             rows[places] = found.rows
-            ill |= dict.fromkeys(found.ill)
             advance(len(places))
     examined = Examined(
         columns, request, pairs, given, values, of_ranks, rows, tests, dict(columns.notes)
     )
-    _note_all(examined, [*ill])
+    _note_all(examined)
     return examined
 
 
@@ -127,7 +120,7 @@ def examine_square(
     """Estimate and test the pairs ``(N, 2)`` of a square, of which all columns are."""
     table = MemoryTable(columns, request, pairs, given)
     count, test, of_hgr = len(pairs), request.test, request.measure.kernels.ranked
-    values, ill = table.estimate()
+    values = table.estimate()
     rows = table.effective_rows()
     if table.features.conditioning is not None:
         rows = np.maximum(rows - (len(table.features.conditioning) - 1), 2)
@@ -146,22 +139,13 @@ def examine_square(
     elif test is not None:
         assert request.design is not None
         tests = _test_by_design(table, test, request.design, values.varies)
-    names = [columns.names[i] for i in columns.number_positions[ill]]
-    return Square(values, of_ranks, rows, tests, names)
+    return Square(values, of_ranks, rows, tests)
 
 
-def _note_all(examined: Examined, ill: Sequence[str]) -> None:
+def _note_all(examined: Examined) -> None:
     """Note what is to be said of columns."""
-    notes = examined.notes
-    for name in ill:
-        remark = (
-            "ill conditioned (far outliers, or values that only their last digits tell apart): take"
-            " ranks or lower degrees"
-        )
-        add_note(notes, name, remark)
     if examined.request.measure.function is None:
         _note_constants(examined)
-        _note_same_values(examined)
     if examined.request.design is not None:
         _note_dependent_rows(examined, examined.request.design)
 
@@ -219,26 +203,6 @@ def _note_pairs(examined: Examined, chosen: NDArray[np.bool_], what: str) -> Non
         others = f"{count} other column{'s' if count > 1 else ''}"
         name = examined.columns.names[position]
         add_note(examined.notes, name, f"{what} {others}: no value there")
-
-
-def _note_same_values(examined: Examined) -> None:
-    """Note columns that are functions of an earlier column."""
-    columns, values = examined.columns, examined.values
-    position_of = dict(zip(columns.category_positions.tolist(), columns.categories, strict=True))
-    noted: set[int] = set()
-    for place in np.flatnonzero(values.value >= SAME_CORRELATION):
-        first, second = sorted(examined.positions[place].tolist())
-        categories = [position_of.get(first), position_of.get(second)]
-        if second in noted:
-            continue
-        if values.pearson[place] >= SAME_CORRELATION:
-            remark = f"a linear function of {columns.names[first]!r}"
-        elif categories[0] and categories[1] and np.ptp(values.degrees[place]) == 0:
-            remark = f"one-to-one with {columns.names[first]!r}"
-        else:
-            continue
-        noted.add(second)
-        add_note(examined.notes, columns.names[second], remark)
 
 
 def as_scan(examined: Examined, adjusted: Floats | None = None) -> Scan:

@@ -17,7 +17,7 @@ from typing import Any
 import numpy as np
 
 from hgr_jax._arrays import Floats, Integers, chunks
-from hgr_jax._checks import as_host_weights, look_like_counts
+from hgr_jax._checks import look_like_counts
 from hgr_jax._progress import progress_bar
 from hgr_jax.core.host.ranks import MOST_FUNCTIONS, RankedColumn, codes_of, ranked_columns, ranks
 from hgr_jax.inference.pvalue_histogram import PValueHistogram
@@ -31,14 +31,9 @@ from hgr_jax.scanning.pairs import (
     skipped_columns,
     split_given,
 )
-from hgr_jax.scanning.request import (
-    Request,
-    Top,
-    position_of,
-    positions_of,
-)
+from hgr_jax.scanning.request import Request, Top, positions_of
 from hgr_jax.scanning.result import Scan
-from hgr_jax.scanning.run import Examined, Square, as_scan, examine, examine_square
+from hgr_jax.scanning.run import Square, as_scan, examine, examine_square
 from hgr_jax.scanning.size import check_size
 from hgr_jax.scanning.squares import SquareTask, spread
 from hgr_jax.tables.columns import Columns
@@ -68,7 +63,9 @@ def scan_columns(columns: Columns, request: Request, table: Any = None) -> Scan:
       request: options of the scan.
       table: the original table, whose labels the weights must have.
     """
-    columns, request = _with_weights(columns, request, table)
+    request = request.with_row_weights(columns.rows, table)
+    if request.row_weights is not None and look_like_counts(np.asarray(request.weights)):
+        columns.notes["weights"] = LIKE_COUNTS
     skipped = skipped_columns(columns, request)
     selection = PairSelection.of(request, columns.names, skipped)
     check_size(columns, selection, request)
@@ -85,34 +82,6 @@ def scan_columns(columns: Columns, request: Request, table: Any = None) -> Scan:
     return as_scan(examine(columns, request, selection.listed(columns.used), given))
 
 
-def _with_weights(columns: Columns, request: Request, table: Any) -> tuple[Columns, Request]:
-    """Move the column of weights, if any, from the columns to the request, as an array."""
-    if not isinstance(request.weights, str):
-        request = request.with_row_weights(columns.rows, table)
-        if request.row_weights is not None and look_like_counts(np.asarray(request.weights)):
-            columns.notes["weights"] = LIKE_COUNTS
-        return columns, request
-    place = {name: position for position, name in enumerate(columns.names)}
-    position = position_of("weights", request.weights, place)
-    if position not in columns.number_positions:
-        why = columns.skipped.get(request.weights, "categories")
-        raise ValueError(
-            "weights must name a column of numbers that differ (leave equal weights out); in"
-            f" {request.weights!r}: {why}."
-        )
-    weights = np.asarray(columns.numbers[:, list(columns.number_positions).index(position)])
-    if np.isnan(weights).any():
-        raise ValueError(
-            f"column {request.weights!r} of weights has missing or infinite values: give those rows"
-            " 0."
-        )
-    columns = columns.take(np.delete(np.arange(len(columns.names)), position))
-    row_weights = as_host_weights(weights, columns.rows)
-    if look_like_counts(weights):
-        columns.notes[request.weights] = LIKE_COUNTS
-    return columns, dataclasses.replace(request, row_weights=row_weights)
-
-
 def _scan_first(columns: Columns, request: Request, selection: PairSelection, top: Top) -> Scan:
     """Test all pairs of a table square by square, and scan the first pairs."""
     search = _Search(columns, request, selection, top)
@@ -121,20 +90,14 @@ def _scan_first(columns: Columns, request: Request, selection: PairSelection, to
     part, pairs = selected(columns, selection.in_order(best.pairs))
     examined = examine(part, request, pairs)
     # Where float32 hardly tells a correlation from 1, the screen's p-value has no correct digit.
-    histogram.recount(best.log_p, examined.tests.log_pvalue)
-    return _scan_of_first(examined, top, histogram, (search.pairs, len(columns.used)))
-
-
-def _scan_of_first(
-    examined: Examined, top: Top, histogram: PValueHistogram, sizes: tuple[int, int]
-) -> Scan:
-    """Return the scan of the first pairs, given the numbers of all pairs and of all columns."""
-    scan = as_scan(examined, histogram.adjusted(examined.tests.pvalue))
+    tests = examined.tests
+    histogram.recount(best.log_p, tests.log_pvalue)
+    scan = as_scan(examined, histogram.adjusted(tests.pvalue))
     of_all = {
         "most": top.count,
         "by": top.by,
-        "columns": sizes[1],
-        "pairs": sizes[0],
+        "columns": len(columns.used),
+        "pairs": search.pairs,
         "tested": histogram.size,
         "discoveries": histogram.discoveries(FALSE_DISCOVERY_RATE),
     }
@@ -349,12 +312,12 @@ def _in_parts(positions: Integers, targets: list[int] | None) -> list[Integers]:
     return [part for places in kinds for part in chunks(places, TESTED_SIDE)]
 
 
-def _sort_key(examined: Square, log_p: Floats, by: str) -> Floats:
+def _sort_key(square: Square, log_p: Floats, by: str) -> Floats:
     """Return keys ``(N,)``, smallest for the first pairs; NaN for pairs without a value."""
-    value = examined.values.value
+    value = square.values.value
     if by == "pvalue":
         return np.where(np.isfinite(value), log_p, np.nan)
-    return -value if by == "correlation" else examined.values.pearson - value
+    return -value if by == "correlation" else square.values.pearson - value
 
 
 @dataclasses.dataclass

@@ -26,8 +26,8 @@ function profileRow({ name, kind, distinct, missing, values, bars, alerts }) {
   const marks = alerts.map((alert) => element("p", {}, alert));
   return element("tr", {}, head,
     element("td", {}, kind),
-    element("td", { class: "number", "data-label": "distinct" }, count(distinct)),
-    element("td", { class: "number", "data-label": "missing" }, count(missing)),
+    element("td", { class: "number" }, count(distinct)),
+    element("td", { class: "number" }, count(missing)),
     element("td", { class: "values" }, values),
     element("td", {}, bars.length ? histogram(bars) : ""),
     element("td", { class: "alerts" }, ...marks));
@@ -36,10 +36,7 @@ function profileRow({ name, kind, distinct, missing, values, bars, alerts }) {
 /* A picture of any two columns, of the same rows for all; returns a function that draws a pair. */
 
 function chooser(measures) {
-  const { samples, no_samples: reason } = data;
-  at("any-none").textContent = reason;
-  at("any-none").hidden = !reason;
-  at("any").hidden = samples.length < 2;
+  const { samples } = data;
   if (samples.length < 2) return null;
   const selects = [at("any-a"), at("any-b")];
   for (const select of selects) {
@@ -48,19 +45,13 @@ function chooser(measures) {
   }
   const draw = () => {
     const [a, b] = selects.map((select) => samples[select.value]);
-    const linear = a.levels || b.levels ? null : fitLine(a.values, b.values);
     const rows = a.values.filter((value, i) => value !== null && b.values[i] !== null).length;
-    const caption = counted(rows, "row") + (linear ? `: r = ${linear.r.toFixed(3)}` : "");
     at("any-facts").textContent = measures(a.name, b.name);
     const card = cardOf(a.name, b.name);
     if (card) at("any-facts").append(" ", element("a", { href: `#${card}` }, "f and g"));
-    at("any-picture").replaceChildren(dataPanel(caption, a, b));
+    at("any-picture").replaceChildren(dataPanel(counted(rows, "row"), a, b));
   };
   for (const select of selects) select.addEventListener("change", draw);
-  at("any-swap").addEventListener("click", () => {
-    [selects[0].value, selects[1].value] = [selects[1].value, selects[0].value];
-    draw();
-  });
   at("any-table").addEventListener("click", () => {
     showInTable(selects.map((select) => samples[select.value].name));
   });

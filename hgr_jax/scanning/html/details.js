@@ -1,4 +1,4 @@
-/* The pictures of one pair: data, both transformations, and the transformed data, as SVG. */
+/* The pictures of one pair: the data and both transformations, as SVG. */
 
 const WIDTH = 300;
 const HEIGHT = 250;
@@ -118,7 +118,7 @@ function shares(a, b, counts, x, y) {
   });
 }
 
-/* What `groups` of a pair holds, of the rows that the page has. */
+/* Five quantiles of the numbers at each level, or counts of b's levels at each level of a. */
 
 function groupsOf(a, b) {
   if (a.levels && b.levels) {
@@ -142,7 +142,7 @@ function groupsOf(a, b) {
 
 /* The picture of the data: points and means, boxes, or shares. */
 
-function dataPanel(caption, a, b, { groups = [], means = [[], []], marked = null } = {}) {
+function dataPanel(caption, a, b, { means = [[], []], marked = null } = {}) {
   if (!a.levels && !b.levels) {
     return panel(caption, axisOf(a), axisOf(b), (x, y) => [
       ...scatter(a.values, b.values, x, y),
@@ -150,14 +150,14 @@ function dataPanel(caption, a, b, { groups = [], means = [[], []], marked = null
       ...ring(marked, a.values, b.values, x, y),
     ]);
   }
-  const shown = groups.length ? groups : groupsOf(a, b);
+  const groups = groupsOf(a, b);
   if (a.levels && b.levels) {
-    return panel(caption, axisOf(a), axisOf(b), (x, y) => shares(a, b, shown, x, y));
+    return panel(caption, axisOf(a), axisOf(b), (x, y) => shares(a, b, groups, x, y));
   }
-  const range = (side) => axisOf(side.levels ? side : { ...side, values: shown.flat(), x: [] });
+  const range = (side) => axisOf(side.levels ? side : { ...side, values: groups.flat(), x: [] });
   return panel(caption, range(a), range(b), (x, y) => (a.levels
-    ? boxPlots(a.levels, shown, (level, value) => `${x(level)} ${y(value)}`)
-    : boxPlots(b.levels, shown, (level, value) => `${x(value)} ${y(level)}`)));
+    ? boxPlots(a.levels, groups, (level, value) => `${x(level)} ${y(value)}`)
+    : boxPlots(b.levels, groups, (level, value) => `${x(value)} ${y(level)}`)));
 }
 
 function transformation(side, symbol) {
@@ -180,43 +180,9 @@ function bars(side, x, y) {
 }
 
 function line(side, x, y) {
-  let pen = "M";
-  const parts = side.x.map((value, i) => {
-    if (value === null || side.y[i] === null) {
-      pen = "M";
-      return "";
-    }
-    const part = `${pen}${x(value)} ${y(side.y[i])}`;
-    pen = "L";
-    return part;
-  });
-  return drawing("path", { class: "curve", d: parts.join("") });
-}
-
-/* Pearson's correlation of the rows where there are both, with the line of least squares. */
-
-function fitLine(xs, ys) {
-  const rows = xs.map((value, i) => [value, ys[i]]).filter(([u, v]) => u !== null && v !== null);
-  const mean = (k) => rows.reduce((sum, row) => sum + row[k] / rows.length, 0);
-  const [mx, my] = [mean(0), mean(1)];
-  let [xx, xy, yy] = [0, 0, 0];
-  for (const [u, v] of rows) {
-    xx += (u - mx) ** 2;
-    xy += (u - mx) * (v - my);
-    yy += (v - my) ** 2;
-  }
-  const r = xy / Math.sqrt(xx) / Math.sqrt(yy);
-  return Number.isFinite(r) ? { r, mx, my, slope: xy / xx } : null;
-}
-
-/* The part of the line that is inside of both axes. */
-
-function fittedLine({ mx, my, slope }, xAxis, yAxis, x, y) {
-  const across = [yAxis.low, yAxis.high].map((v) => mx + (v - my) / slope).sort((u, v) => u - v);
-  const inside = slope === 0 ? [xAxis.low, xAxis.high]
-    : [Math.max(xAxis.low, across[0]), Math.min(xAxis.high, across[1])];
-  const ends = inside.map((u) => `${x(u)} ${y(my + slope * (u - mx))}`);
-  return drawing("path", { class: "curve", d: `M${ends.join("L")}` });
+  const points = side.x.map((value, i) => [value, side.y[i]])
+    .filter((point) => !point.includes(null)).map(([u, v]) => `${x(u)} ${y(v)}`);
+  return drawing("path", { class: "curve", d: points.length ? `M${points.join("L")}` : "" });
 }
 
 /* A ring around the row that makes a large part of the correlation. */
@@ -226,49 +192,18 @@ function ring(marked, xs, ys, x, y) {
   return [drawing("circle", { class: "marked", cx: x(xs[marked]), cy: y(ys[marked]), r: 6 })];
 }
 
-const LISTED = 8; // copies of a column
-
-const OPEN = innerWidth < 700 ? 1 : 2; // pictures that are not folded at first
-
-function card(pair, index, measures) {
-  const { sides: [a, b], note, facts, pearson, correlation, marked } = pair;
-  const sampled = a.levels || b.levels ? null : fitLine(a.values, b.values);
-  const linear = pearson === null ? sampled : { r: pearson };
-  // Transformed columns have mean 0 and variance 1, so the slope of all rows is their correlation.
-  const after = correlation === null ? fitLine(a.transformed, b.transformed)
-    : { r: correlation, mx: 0, my: 0, slope: correlation };
-  const withR = (text, fit) => (fit ? `${text}: r = ${fit.r.toFixed(3)}` : text);
-  const fAxis = numberAxis(`f(${a.name})`, a.transformed);
-  const gAxis = numberAxis(`g(${b.name})`, b.transformed);
+function card(pair, index) {
+  const { sides: [a, b], facts } = pair;
   const full = `${a.name} × ${b.name}`;
   const panels = element("div", { class: "panels", role: "region", tabindex: 0, "aria-label": full },
-    dataPanel(withR("Data", linear), a, b, pair),
+    dataPanel("Data", a, b, pair),
     transformation(a, "f"),
     transformation(b, "g"),
-    panel(withR("Transformed", after), fAxis, gAxis, (x, y) => {
-      const marks = [...scatter(a.transformed, b.transformed, x, y),
-        ...ring(marked, a.transformed, b.transformed, x, y)];
-      return after ? [...marks, fittedLine(after, fAxis, gAxis, x, y)] : marks;
-    }),
   );
   const heading = element("h3", { class: "name", title: full },
     `${shortened(a.name, 60)} × ${shortened(b.name, 60)}`);
-  const button = element("button", { type: "button" }, "Show in table");
-  button.addEventListener("click", () => showInTable([a.name, b.name]));
-  const article = element("details", { class: "detail", id: `detail-${index}` },
-    element("summary", {}, heading, " ", element("span", { class: "measures" }, facts || measures)),
-    panels);
-  article.open = index < OPEN;
-  for (const { name, copies } of [a, b]) {
-    if (!copies.length) continue;
-    const others = copies.slice(0, LISTED).map((copy) => shortened(copy, 60)).join(", ");
-    const more = copies.length > LISTED ? ` and ${copies.length - LISTED} more` : "";
-    const text = `${shortened(name, 60)} stands for its copies too: ${others}${more}`;
-    article.append(element("p", { class: "note copies", title: copies.join(", ") }, text));
-  }
-  if (note) article.append(element("p", { class: "note" }, note));
-  article.append(button);
-  return article;
+  return element("article", { class: "detail", id: `detail-${index}` },
+    heading, element("p", { class: "measures" }, facts), panels);
 }
 
 function showInTable(names) {

@@ -28,7 +28,7 @@ function heatMap(choosePair) {
 
   function paint() {
     const style = getComputedStyle(document.documentElement);
-    for (const name of ["ink", "muted", "card", "line", "absent"]) {
+    for (const name of ["muted", "line", "absent"]) {
       colors[name] = style.getPropertyValue(`--${name}`).trim();
     }
     const [absent, diagonal] = [rgb(colors.absent), rgb(colors.line)];
@@ -60,25 +60,13 @@ function heatMap(choosePair) {
     draw();
   }
 
-  function fitted(text, width) {
-    const size = context.measureText(text).width;
-    if (size <= width) return text;
-    let length = Math.ceil(([...text].length * width) / size);
-    while (length > 3 && context.measureText(shortened(text, length)).width > width) length--;
-    return shortened(text, length);
-  }
-
-  function label(i, isColumn, strong) {
+  function label(i, isColumn) {
     context.save();
     context.translate(isColumn ? place(i + 0.5) : margin - 6, isColumn ? margin - 6 : place(i + 0.5));
     if (isColumn) context.rotate(-Math.PI / 2);
-    if (strong) {
-      context.fillStyle = colors.card;
-      context.fillRect(isColumn ? -3 : 6 - margin, -8, margin - 3, 16);
-    }
-    context.fillStyle = strong ? colors.ink : colors.muted;
+    context.fillStyle = colors.muted;
     context.textAlign = isColumn ? "left" : "right";
-    context.fillText(fitted(names[i], margin - 10), 0, 0);
+    context.fillText(shortened(names[i], Math.floor((margin - 10) / 6.5)), 0, 0);
     context.restore();
   }
 
@@ -98,15 +86,13 @@ function heatMap(choosePair) {
     }
     context.font = `${Math.min(12, Math.max(10, cell * 0.8))}px system-ui, sans-serif`;
     for (const isColumn of [false, true]) {
-      for (let i = 0; i < p; i += Math.ceil(11 / cell)) label(i, isColumn, false);
+      for (let i = 0; i < p; i += Math.ceil(11 / cell)) label(i, isColumn);
     }
     if (!hover) return;
     for (const [color, lineWidth] of [["#000000", 4], ["#ffffff", 2]]) {
       Object.assign(context, { strokeStyle: color, lineWidth });
       context.strokeRect(place(hover.j) - 1, place(hover.i) - 1, cell + 2, cell + 2);
     }
-    label(hover.i, false, true);
-    label(hover.j, true, true);
   }
 
   function under(event) {
@@ -141,33 +127,16 @@ function heatMap(choosePair) {
     draw();
   }
 
-  /* Chooses the pair of a cell, and scrolls to it. */
-
-  function choose(chosen) {
-    const [i, j] = [chosen.i, chosen.j].sort((first, second) => first - second);
-    choosePair([names[i], names[j]])();
-  }
-
   canvas.addEventListener("pointermove", (event) => {
     hover = under(event);
     show(event.clientX, event.clientY);
   });
-  for (const away of ["pointerleave", "pointercancel", "blur"]) canvas.addEventListener(away, leave);
+  for (const away of ["pointerleave", "pointercancel"]) canvas.addEventListener(away, leave);
   canvas.addEventListener("click", (event) => {
     const chosen = under(event);
-    if (chosen) choose(chosen);
-  });
-  const moves = { ArrowLeft: [0, -1], ArrowRight: [0, 1], ArrowUp: [-1, 0], ArrowDown: [1, 0] };
-  canvas.addEventListener("keydown", (event) => {
-    if (event.ctrlKey || event.metaKey || event.altKey) return;
-    const move = moves[event.key];
-    if (event.key === "Enter" && hover) choose(hover);
-    if (!move) return;
-    const inside = (i) => Math.min(p - 1, Math.max(0, i));
-    hover = hover ? { i: inside(hover.i + move[0]), j: inside(hover.j + move[1]) } : { i: 0, j: 1 };
-    const corner = canvas.getBoundingClientRect();
-    show(corner.left + place(hover.j + 0.5), corner.top + place(hover.i + 0.5));
-    event.preventDefault();
+    if (!chosen) return;
+    const [i, j] = [chosen.i, chosen.j].sort((first, second) => first - second);
+    choosePair([names[i], names[j]]);
   });
   matchMedia("(prefers-color-scheme: dark)").addEventListener("change", paint);
   let width = 0;
@@ -181,10 +150,9 @@ function heatMap(choosePair) {
   const monotone = measureBelow === "monotone part"
     ? " (|Spearman|; with a category, what mean ranks of its levels explain)" : "";
   at("map-hint").textContent = `${measure} above the diagonal, ${measureBelow}${monotone} below. `
-    + "Click a cell, or use arrows and Enter, to see the pair.";
+    + "Click a cell to see the pair.";
   canvas.setAttribute("aria-label",
-    `${measure} and ${measureBelow} of all pairs of ${p} columns; arrows choose a cell, Enter shows `
-    + "its pair; the table holds the same values.");
+    `${measure} and ${measureBelow} of all pairs of ${p} columns, which the table holds too.`);
   paint();
   return values;
 }

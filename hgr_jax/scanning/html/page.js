@@ -24,9 +24,7 @@ function filled(node, attributes, children) {
 function decimals(value) {
   if (value === null || value === undefined) return "–";
   const size = Math.abs(value);
-  if (size !== 0 && (size < 0.0005 || size >= 1e6)) {
-    return value.toExponential(1).replace(/(e[+-])(\d)$/, (_, e, digit) => `${e}0${digit}`);
-  }
+  if (size !== 0 && (size < 0.0005 || size >= 1e6)) return value.toExponential(1);
   return value.toFixed(3);
 }
 

@@ -27,9 +27,6 @@ PICTURE_DIGITS = 4
 LARGEST_ROUNDED = 1e300
 """Range of values from which on they are not rounded, which might make them infinite."""
 
-MAX_SAMPLES = 2_000_000
-"""Largest size in bytes of the samples of all columns."""
-
 SCRIPTS = ("page.js", "table.js", "heat_map.js", "axes.js", "details.js", "columns.js", "report.js")
 
 
@@ -51,19 +48,12 @@ class Detail:
 
     Attributes:
       points: ``(value of a, value of b)`` of at most about 1000 rows; texts for a category.
-      transformed: ``(f(a), g(b))`` of the same rows.
+      f, g: transformations of both columns.
+      facts: what is known of the pair in one line.
       means: of two numbers, ``(value of a, mean of b, 1.96 standard errors)`` in bins of a; and the
         same with a and b exchanged.
-      groups: of a category and a number, five quantiles of the number at each level, in the order
-        of the levels of the curve; of two categories, the counts of b's levels at each level of a.
-        If empty, the page computes them from ``points``.
-      note: a further text, such as the formulas.
-      facts: the measures of the pair in one line; if empty, the page shows those of the heat map.
-      pearson, correlation: signed correlations of all rows, before and after transformation; if
-        None, the page computes them from ``points`` and ``transformed``.
       marked: the point that makes a large part of the correlation.
       dates: for a and b, the first date in seconds since 1970 (UTC) if the values are days.
-      copies: names of other columns that are copies of a, and of b.
     """
 
     a: str
@@ -71,16 +61,10 @@ class Detail:
     points: Sequence[tuple[float | str, float | str]]
     f: Curve
     g: Curve
-    transformed: Sequence[tuple[float, float]]
-    note: str = ""
     facts: str = ""
-    pearson: float | None = None
-    correlation: float | None = None
     marked: int | None = None
     dates: tuple[float | None, float | None] = (None, None)
-    copies: tuple[Sequence[str], Sequence[str]] = ((), ())
     means: tuple[Sequence[Sequence[float]], Sequence[Sequence[float]]] = ((), ())
-    groups: Sequence[Sequence[float]] = ()
 
 
 @dataclasses.dataclass(frozen=True)
@@ -117,14 +101,14 @@ class HtmlPage:
     Attributes:
       summary: names and values of the facts below the title.
       findings: lists of findings with their titles.
-      copies: groups of columns that are copies of one another.
+      copies: groups of columns of nearly the same ranks.
       remarks: remarks on the table as a whole.
       names: of the p columns of the heat map, in order.
       correlation, below: ``(p, p)``; the first is drawn above the diagonal, the absolute value of
         the second below.  A NaN is replaced by the value on the other side of the diagonal.
       columns: headers of the table of pairs; the first two columns hold the names of a pair.
       rows: the pairs, in the order in which they are first shown.
-      details: pictures and measures of about 20 pairs at most.
+      details: pictures of the findings.
       skipped: names of columns that were left out or have a note, and the reason or note.
       measure, measure_below: short names of ``correlation`` and ``below``.
       explanations: the meaning of headers.
@@ -133,7 +117,7 @@ class HtmlPage:
       profiles: a summary of every column.
       pairs: the number of all pairs if ``rows`` holds only the first, else None.
       left_out: what the page leaves out, in sentences.
-      samples: values of every used column in the same rows; left out if they take more than 2 MB.
+      samples: values of every used column in the same rows.
     """
 
     title: str
@@ -191,7 +175,7 @@ def _findings(report: HtmlPage) -> str:
         parts.append(f"<table><thead><tr>{head}</tr></thead>{lists}</table>")
     if report.copies:
         groups = "".join(f"<li>{html.escape(', '.join(group))}</li>" for group in report.copies)
-        title = f"Columns that are copies of one another ({counted(len(report.copies), 'group')})"
+        title = f"Columns of (nearly) the same ranks ({counted(len(report.copies), 'group')})"
         parts.append(f"<details><summary>{title}</summary><ul>{groups}</ul></details>")
     parts += [f'<p class="hint">{html.escape(text)}</p>' for text in report.remarks]
     return "\n".join(parts)
@@ -208,10 +192,7 @@ def _finding_list(
         names = html.escape(names)
         card = cards.get((finding.a, finding.b))
         link = names if card is None else f'<a href="#detail-{card}">{names}</a>'
-        cells = "".join(
-            f'<td data-label="{html.escape(header)}">{html.escape(value)}</td>'
-            for header, value in zip(FINDING_HEADERS[1:-1], values, strict=True)
-        )
+        cells = "".join(f"<td>{html.escape(value)}</td>" for value in values)
         remark = html.escape("; ".join(filter(None, [finding.sentence, finding.remark])))
         rows.append(f'<tr><th scope="row">{link}</th>{cells}<td class="remark">{remark}</td></tr>')
     return f"<tbody>{''.join(rows)}</tbody>"
@@ -245,7 +226,8 @@ def _page(report: HtmlPage) -> dict[str, Any]:
         "details": [_detail(detail) for detail in report.details],
         "skipped": [list(pair) for pair in report.skipped],
         "profiles": [dataclasses.asdict(profile) for profile in report.profiles],
-    } | _samples(report.samples)
+        "samples": _samples(report.samples),
+    }
 
 
 def _triangle(values: ArrayLike) -> list[float | None]:
@@ -261,60 +243,38 @@ def _triangle(values: ArrayLike) -> list[float | None]:
 def _table_columns(headers: Sequence[str], rows: Sequence[Sequence[Value]]) -> list[dict[str, Any]]:
     columns = zip(*rows, strict=True) if rows else ((),) * len(headers)
     return [
-        {"name": header, **_column([_python_value(value) for value in column], is_text=i < 2)}
+        {"name": header, **_column(column, is_text=i < 2)}
         for i, (header, column) in enumerate(zip(headers, columns, strict=True))
     ]
 
 
-def _column(values: list[Any], *, is_text: bool) -> dict[str, Any]:
-    """Return texts as levels and codes, -1 where empty; numbers as they are."""
+def _column(values: Sequence[Any], *, is_text: bool) -> dict[str, Any]:
+    """Return texts as levels and codes; numbers as they are."""
     if is_text or any(isinstance(value, str) for value in values):
         codes: dict[str, int] = {}
-        texts = [_text(value) for value in values]
-        values = [-1 if text is None else codes.setdefault(text, len(codes)) for text in texts]
-        return {"values": values, "levels": list(codes)}
-    if all(value is None or isinstance(value, int) for value in values):
+        return {
+            "values": [codes.setdefault(text, len(codes)) for text in values],
+            "levels": list(codes),
+        }
+    if all(isinstance(value, int) for value in values):
         return {"values": values, "integer": True}
-    return {"values": [None if value is None else _significant(value) for value in values]}
+    return {"values": _significant(values)}
 
 
-def _python_value(value: Any) -> Any:
-    """Return a NumPy value as a value of Python, and a boolean as a word."""
-    value = value.item() if isinstance(value, np.generic) else value
-    return ("no", "yes")[value] if isinstance(value, bool) else value
-
-
-def _text(value: Any) -> str | None:
-    if value is None or isinstance(value, str):
-        return value
-    return f"{value:.{TABLE_DIGITS}g}" if math.isfinite(value) else None
-
-
-def _significant(value: float) -> float | int | None:
-    if isinstance(value, int):
-        return value
-    return float(f"{value:.{TABLE_DIGITS}g}") if math.isfinite(value) else None
+def _significant(values: Iterable[float | None]) -> list[float | None]:
+    return [
+        None if value is None or not math.isfinite(value) else float(f"{value:.{TABLE_DIGITS}g}")
+        for value in values
+    ]
 
 
 def _detail(detail: Detail) -> dict[str, Any]:
     sides = [
         _side(name, [point[i] for point in detail.points], curve, detail.dates[i])
-        | {"transformed": _drawn([float(pair[i]) for pair in detail.transformed])}
-        | {"copies": list(detail.copies[i])}
         for i, (name, curve) in enumerate(((detail.a, detail.f), (detail.b, detail.g)))
     ]
-    facts = {name: getattr(detail, name) for name in ("note", "facts", "marked")}
-    values = {
-        name: None if (value := getattr(detail, name)) is None else _significant(float(value))
-        for name in ("pearson", "correlation")
-    }
-    means = [[_significant_list(point) for point in line] for line in detail.means]
-    groups = [_significant_list(group) for group in detail.groups]
-    return {"sides": sides, "means": means, "groups": groups} | facts | values
-
-
-def _significant_list(values: Iterable[Any]) -> list[float | int | None]:
-    return [_significant(_python_value(value)) for value in values]
+    means = [[_significant(point) for point in line] for line in detail.means]
+    return {"sides": sides, "means": means, "facts": detail.facts, "marked": detail.marked}
 
 
 def _side(
@@ -331,8 +291,7 @@ def _side(
     return side | {"levels": list(codes), "values": points, "x": x}
 
 
-def _samples(samples: Sequence[Sample]) -> dict[str, Any]:
-    """Return the samples of all columns, or the reason why they are left out."""
+def _samples(samples: Sequence[Sample]) -> list[dict[str, Any]]:
     sides = []
     for sample in samples:
         codes = {level: i for i, level in enumerate(sample.levels)}
@@ -343,14 +302,7 @@ def _samples(samples: Sequence[Sample]) -> dict[str, Any]:
         )
         side = {"name": sample.name, "values": values, "x": [], "first": sample.first}
         sides.append(side | {"levels": list(sample.levels) or None})
-    size = len(json.dumps(sides, allow_nan=False, separators=(",", ":")))
-    if size > MAX_SAMPLES:
-        reason = (
-            f"The rows of {len(sides):,} columns would add {size / 1e6:.1f} MB to this page, which"
-            f" keeps to {MAX_SAMPLES / 1e6:g} MB of them: scan fewer columns to choose any two."
-        )
-        return {"samples": [], "no_samples": reason}
-    return {"samples": sides, "no_samples": ""}
+    return sides
 
 
 def _drawn(values: Iterable[float]) -> list[float | None]:

@@ -17,7 +17,7 @@ function start() {
     table.choose(pair);
     if (drawPair && pair[0] !== pair[1]) drawPair(pair);
     const part = drawPair && pair[0] !== pair[1] ? at("any-picture") : at("scroll");
-    return () => part.scrollIntoView({ block: "nearest", behavior: "smooth" });
+    part.scrollIntoView({ block: "nearest", behavior: "smooth" });
   });
   const places = new Map(names.map((name, i) => [name, i]));
 
@@ -27,13 +27,12 @@ function start() {
     const [correlation, below] = values(i, j);
     return `${measure} ${decimals(correlation)} · ${data.measure_below} ${decimals(below)}`;
   };
-  at("details").append(...data.details.map((pair, i) =>
-    card(pair, i, measures(...pair.sides.map(({ name }) => name)))));
+  at("details").append(...data.details.map(card));
   at("skipped").append(...listed(data.skipped));
   columnParts();
   drawPair = chooser(measures);
   const parts = [
-    ["details", data.details.length], ["any", data.samples.length > 1 ? 1 : data.no_samples.length],
+    ["details", data.details.length], ["any", data.samples.length > 1 ? 1 : 0],
     ["profiles", data.profiles.length], ["skipped", data.skipped.length],
   ];
   for (const [part, count] of parts) {
@@ -44,25 +43,4 @@ function start() {
   }
 }
 
-/* Opens the part that a link leads to, and moves the focus there. */
-
-function reveal(address) {
-  const part = address.length > 1 && at(address.slice(1));
-  if (!part || part.tagName !== "DETAILS") return;
-  part.open = true;
-  part.firstElementChild.focus({ preventScroll: true });
-  part.scrollIntoView();
-}
-
-document.addEventListener("click", (event) => {
-  const link = event.target.closest("a[href^='#']");
-  if (!link) return;
-  if (link.hash === "#any-section" && at("pairs").contains(link)) {
-    drawPair([...link.closest("tr").cells].slice(0, 2).map((cell) => cell.title));
-  }
-  setTimeout(() => reveal(link.hash)); // after the browser's own way there
-});
-window.addEventListener("hashchange", () => reveal(location.hash));
-
 start();
-reveal(location.hash);

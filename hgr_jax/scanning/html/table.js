@@ -41,7 +41,7 @@ const table = (() => {
       const ranks = [];
       levels.map((_, i) => i).sort((i, j) => compare(levels[i], levels[j]))
         .forEach((level, rank) => { ranks[level] = rank; });
-      keys = Float64Array.from(values, (code) => (code < 0 ? NaN : ranks[code]));
+      keys = Float64Array.from(values, (code) => ranks[code]);
     }
     const last = (i) => (Number.isNaN(keys[i]) ? 1 : 0);
     order = Uint32Array.from({ length: rows }, (_, i) => i)
@@ -86,16 +86,17 @@ const table = (() => {
   function cell(column, index, row) {
     const value = column.values[row];
     if (column.levels) {
-      const text = value < 0 ? "–" : column.levels[value];
-      const td = element("td", { class: "name", title: text });
+      const text = column.levels[value];
       const short = shortened(text, index < 2 ? 22 : 80);
       const picture = index > 0 ? null : cardOf(text, columns[1].levels[right[row]])
         ?? (data.samples.length > 1 ? "any-section" : null);
-      td.append(picture ? element("a", { href: `#${picture}` }, short) : short);
-      return td;
+      if (!picture) return element("td", { class: "name", title: text }, short);
+      const link = element("a", { href: `#${picture}` }, short);
+      link.addEventListener("click", () => drawPair?.([text, columns[1].levels[right[row]]]));
+      return element("td", { class: "name", title: text }, link);
     }
     const text = column.integer && value !== null ? integers.format(value)
-      : value !== null && value < column.smallest ? `<${column.smallest}` : decimals(value);
+      : column.smallest && value !== null && value < column.smallest ? `<${column.smallest}` : decimals(value);
     return element("td", { class: "number", title: value ?? "none" }, text);
   }
 
