@@ -26,7 +26,7 @@ from hgr_jax.inference.level_tables import (
     log_tail_of_merged_levels,
 )
 from hgr_jax.inference.rank_law import fisher_log_pvalues
-from hgr_jax.inference.roys_root.validity import (
+from hgr_jax.inference.roys_root.law import (
     ColumnMoments,
     is_valid,
     log_errors,

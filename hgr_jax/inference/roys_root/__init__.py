@@ -1,7 +1,6 @@
 """Roy's largest root: the law of HGR-KB between independent variables, for many rows.
 
-* `law`: the law itself, exact into the far tail;
-* `validity`: for which columns of a table it holds;
+* `law`: the law itself, exact into the far tail, and for which columns of a table it holds;
 * `pfaffian`: its numerics.
 """
 
