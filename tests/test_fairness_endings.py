@@ -80,9 +80,9 @@ def test_too_few_steps(kind: Any) -> None:
 def test_batches_that_chance_keeps_above_the_threshold() -> None:
     options: Any = {"penalty": KB(5, 5), "threshold": 0.2, "batch_size": 32, "steps": 200}
     model, (said,) = fitted(FairMLPRegressor(random_state=0, **options))
-    assert "; 32 rows at once give 0." in said
-    assert said.endswith("more rows, lower degrees or a higher threshold are needed")
-    chance = float(said.partition("32 rows at once give ")[2].split()[0])
+    assert "batches of 32 rows give 0." in said
+    assert said.endswith("larger batches, lower degrees or a higher threshold are needed")
+    chance = float(said.partition("batches of 32 rows give ")[2].split()[0])
     rng = np.random.default_rng(1)
     p = model.predict(X)
     drawn = [rng.choice(ROWS, 32, replace=False) for _ in range(40)]
@@ -106,7 +106,7 @@ def test_a_threshold_that_the_rows_cannot_show() -> None:
     rows = slice(0, 60)
     options: Any = {"penalty": KB(5, 5), "threshold": 0.1, "steps": 60, "random_state": 0}
     _, (said,) = fitted(FairMLPRegressor(**options), Y[rows], X[rows], Z[rows])
-    assert "; 60 rows at once give 0." in said
+    assert "these 60 rows give 0." in said
     assert said.endswith("more rows, lower degrees or a higher threshold are needed")
 
 

@@ -455,10 +455,12 @@ class FairTrainer:
             if limit is None or (kept[name] and by_chance[place] < limit):
                 continue
             if by_chance[place] >= limit:
+                what = "batches of" if size < count else "these"
                 cause = (
-                    f"; {size:,} rows at once give {by_chance[place]:.3g} on average where nothing"
-                    f" depends on {name}, and the multiplier rises whatever the network does: more"
-                    " rows, lower degrees or a higher threshold are needed"
+                    f"; {what} {size:,} rows give {by_chance[place]:.3g} on average where nothing"
+                    f" depends on {name}, and the multiplier rises whatever the network does:"
+                    f" {'larger batches' if size < count else 'more rows'}, lower degrees or a"
+                    " higher threshold are needed"
                 )
             else:
                 batches = " larger batches," if size < count else ""
