@@ -46,7 +46,7 @@ BUDGETS = {
     "tables": 5_314,
     "scanning": 7_710,
     "cli": 1_328,
-    "fairness": 3_702,
+    "fairness": 3_700,
     "datasets": 197,
 }
 """Most lines of rooms: lowered as they shrink, never raised."""

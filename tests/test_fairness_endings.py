@@ -81,7 +81,9 @@ def test_batches_that_chance_keeps_above_the_threshold() -> None:
     options: Any = {"penalty": KB(5, 5), "threshold": 0.2, "batch_size": 32, "steps": 200}
     model, (said,) = fitted(FairMLPRegressor(random_state=0, **options))
     assert "batches of 32 rows give 0." in said
-    assert said.endswith("larger batches, lower degrees or a higher threshold are needed")
+    assert said.endswith(
+        "larger batches, more rows, lower degrees or a higher threshold are needed"
+    )
     chance = float(said.partition("batches of 32 rows give ")[2].split()[0])
     rng = np.random.default_rng(1)
     p = model.predict(X)

@@ -451,21 +451,19 @@ class FairTrainer:
         kept = self.history.kept_by(values)
         is_tested = bool(kept) and (size < count or not all(kept.values()))
         by_chance = self._chance(rows, size) if is_tested else 0 * values
+        some, more = ("batches of", " larger batches,") if size < count else ("these", "")
         for place, (name, limit) in enumerate(self.history.thresholds.items()):
             if limit is None or (kept[name] and by_chance[place] < limit):
                 continue
             if by_chance[place] >= limit:
-                what = "batches of" if size < count else "these"
                 cause = (
-                    f"; {what} {size:,} rows give {by_chance[place]:.3g} on average where nothing"
-                    f" depends on {name}, and the multiplier rises whatever the network does:"
-                    f" {'larger batches' if size < count else 'more rows'}, lower degrees or a"
-                    " higher threshold are needed"
+                    f"; {some} {size:,} rows give {by_chance[place]:.3g} on average where nothing"
+                    f" depends on {name}, and the multiplier rises whatever the network does:{more}"
+                    " more rows, lower degrees or a higher threshold are needed"
                 )
             else:
-                batches = " larger batches," if size < count else ""
                 cause = (
-                    f", after {len(self.history.steps['step']):,} steps: more steps,{batches} or a"
+                    f", after {len(self.history.steps['step']):,} steps: more steps,{more} or a"
                     " larger learning rate of the multiplier, usually help"
                 )
             end = "keeps its threshold" if kept[name] else "ends above its threshold"
