@@ -209,9 +209,9 @@ def counted(
 
 def shapes(report: MarkdownReport, quick: bool) -> bool:
     """Report the shares of right sentences by family."""
-    sizes, noises, samples = [*LEAST], NOISES, SAMPLES
+    sizes, noises, samples = [*LEAST], [*NOISES], SAMPLES
     if quick:
-        sizes, noises, samples = sizes[:1], NOISES[1:2], 2
+        sizes, noises, samples = sizes[:1], noises[1:2], 2
     totals: dict[tuple[int, bool], Count] = collections.defaultdict(lambda: Count(0, 0, 0))
     turns = Count(0, 0, 0)
 

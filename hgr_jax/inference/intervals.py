@@ -15,7 +15,7 @@ from hgr_jax.core.kernels import KernelLike, check_two_kernels
 from hgr_jax.core.rows import over_rows
 
 
-def corrected(value: Array, rows: ArrayLike, parameters: ArrayLike) -> Array:
+def corrected(value: ArrayLike, rows: ArrayLike, parameters: ArrayLike) -> Array:
     """Correct a correlation for its upward bias by Ezekiel's formula.
 
         corrected^2 = max(0, 1 - (1 - value^2) (rows - 1) / (rows - 1 - parameters))
