@@ -3,30 +3,20 @@
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator
+from typing import Any
 
 from hgr_jax._optional import require
 
-Advance = Callable[..., None]
-"""``(done, figures=None)``: units done since the last call, and figures to show beside the bar."""
-
 
 @contextlib.contextmanager
-def progress_bar(
-    shown: bool, total: int | None, *, unit: str, label: str = "", leave: bool = True
-) -> Iterator[Advance]:
-    """Yield the function that advances the bar; it does nothing unless the bar is ``shown``.
+def progress_bar(shown: bool, total: int | None, unit: str) -> Iterator[Callable[[int], Any]]:
+    """Yield a function of the units done since the last call; it shows nothing unless ``shown``.
 
-    ``total`` is None if unknown, and ``leave`` keeps the bar when the work is done.
+    ``total`` is None if unknown.  The bar goes when the work is done.
     """
     if not shown:
-        yield lambda done, figures=None: None
+        yield lambda done: None
         return
-    with require("tqdm").tqdm(desc=label or None, total=total, unit=unit, leave=leave) as bar:
-
-        def advance(done: int, figures: Mapping[str, str] | None = None) -> None:
-            if figures:
-                bar.set_postfix(figures, refresh=False)
-            bar.update(done)
-
-        yield advance
+    with require("tqdm").tqdm(desc=f"{unit}s", total=total, unit=unit, leave=False) as bar:
+        yield bar.update

@@ -44,25 +44,21 @@ def report_pair(
     HGR; with ``h`` or ``k``, HGR-KB at these degrees.  With ``given``, what they have in common
     beyond these columns, without a picture.
     """
+    needed = (*names, *options.given, *options.row_columns)
+    frame = read_table(path, dataclasses.replace(reading, columns=needed)).in_days()
+    check_sizes(frame, (*names, *options.given))
     if options.h is None and options.k is None:
-        _report_pair(path, names, options, folder, reading)
+        _report_columns(frame, names, options, folder)
         return
     import jax  # HGR is estimated without it
 
     with jax.enable_x64(True):
-        _report_pair(path, names, options, folder, reading)
+        _report_columns(frame, names, options, folder)
 
 
-def _report_pair(
-    path: Path,
-    names: tuple[str, str],
-    options: ScanOptions,
-    folder: Path,
-    reading: Reading,
+def _report_columns(
+    frame: Frame, names: tuple[str, str], options: ScanOptions, folder: Path
 ) -> None:
-    needed = (*names, *options.given, *options.row_columns)
-    frame = read_table(path, dataclasses.replace(reading, columns=needed)).in_days()
-    check_sizes(frame, (*names, *options.given))
     result = _scan_columns(frame, (*names, *options.given), options)
     pair, rows = result[names], int(result.n_obs[0, 1])
     fit, drawn = None, ""

@@ -10,7 +10,6 @@ from hgr_jax._checks import check_choice
 
 METHODS = ("bh", "by", "bonferroni", "holm")
 
-
 FALSE_DISCOVERY_METHODS = ("bh", "by")
 """Methods of a false discovery rate: of independent tests, and whatever depends on what."""
 
@@ -51,8 +50,7 @@ def adjust(pvalues: ArrayLike, method: str = "bh") -> Floats:
 
     Source: Benjamini & Hochberg, "Controlling the false discovery rate" (1995); Benjamini &
     Yekutieli, "The control of the false discovery rate in multiple testing under dependency"
-    (2001); Holm, "A simple
-    sequentially rejective multiple test procedure" (1979).
+    (2001); Holm, "A simple sequentially rejective multiple test procedure" (1979).
 
     Example:
       >>> from hgr_jax.inference import adjust

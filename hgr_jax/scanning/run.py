@@ -93,8 +93,7 @@ def examine(
         functools.partial(examine_square, *selected(columns, pairs[places]), alone, given)
         for places in squares
     )
-    bar = progress_bar(execution.progress, count, unit="pair", label="pairs", leave=False)
-    with bar as advance:
+    with progress_bar(execution.progress, count, "pair") as advance:
         for places, found in zip(squares, spread(execution.executor, tasks), strict=True):
             values.put(places, found.values)
             of_ranks.put(places, found.of_ranks)

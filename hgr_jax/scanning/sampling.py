@@ -94,8 +94,7 @@ def _of_source(source: Source, request: Request) -> TakenRows:
     columns, execution = _usable_columns(source), request.execution
     sample = RowSample(rows_that_fit(execution.memory, len(columns)), source.rows)
     at_once = min(BATCH_ROWS, sample.most)
-    bar = progress_bar(execution.progress, source.rows, unit="row", label="rows", leave=False)
-    with bar as advance:
+    with progress_bar(execution.progress, source.rows, "row") as advance:
         for batch in source.batches(columns, at_once):
             sample.add(batch, sample.rows)
             advance(batch.num_rows)

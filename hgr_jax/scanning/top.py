@@ -146,8 +146,7 @@ class _Search:
 
     def run(self) -> None:
         """Test all squares."""
-        bar = progress_bar(self.shown, self.pairs, unit="pair", label="pairs", leave=False)
-        with bar as advance:
+        with progress_bar(self.shown, self.pairs, "pair") as advance:
             for place, (log_p, found) in enumerate(self._scored()):
                 self._keep(log_p, found, *self.squares[place])
                 advance(self.counts[place])

@@ -152,7 +152,7 @@ def quantile(
         wrong = values[(values < 0) | (values > 1)][0]
         raise ValueError(f"probability must be in [0, 1]; got {wrong}.")
     regular = _has_law(n, p, q)
-    result = np.where(regular, np.floor(values), _point_mass(n, p, q))
+    result = np.where(regular, np.floor(values), _point_mass(p, q))
     result[np.isnan(values)] = np.nan
     inside = regular & (values > 0) & (values < 1)
     for part, problem, column in _by_dimensions(n, p, q, inside):
@@ -186,7 +186,7 @@ def mean(n: npt.ArrayLike, p: npt.ArrayLike, q: npt.ArrayLike) -> npt.NDArray[np
       [0.9615 0.3633 0.1153]
     """
     _, (n, p, q), shape = _broadcast_freedom("correlation", 0.0, n, p, q)
-    result = _point_mass(n, p, q)
+    result = _point_mass(p, q)
     for part, problem, column in _by_dimensions(n, p, q, _has_law(n, p, q)):
         result[part] = _means(problem)[column]
     return result.reshape(shape)[()]
@@ -266,7 +266,7 @@ def _has_law(n: Floats, p: Floats, q: Floats) -> npt.NDArray[np.bool_]:
     return (np.minimum(p, q) > 0) & (n > p + q)
 
 
-def _point_mass(n: Floats, p: Floats, q: Floats) -> npt.NDArray[np.float64]:
+def _point_mass(p: Floats, q: Floats) -> npt.NDArray[np.float64]:
     """Return the only possible correlation where there is no law."""
     return np.where(np.minimum(p, q) > 0, 1.0, 0.0)
 
