@@ -32,15 +32,16 @@ NEAR_TURN = 0.05
 
 Pair = tuple[np.ndarray, np.ndarray]
 
-NUMBER = r"(-?[\d.,]+(?:e-?\d+)?)"
+NUMBER = r"(-?[\d.]+(?:e-?\d+)?)"
+PLACE = rf"{NUMBER}(?: \({NUMBER} to {NUMBER}\))?"
 MONOTONE = "y {0} with x$|x {0} with y$"
 FAMILIES = {
     "rises": MONOTONE.format("rises"),
     "falls": MONOTONE.format("falls"),
-    "U": f"y is lowest near x = {NUMBER}, and rises on both sides",
-    "hill": f"y is highest near x = {NUMBER}, and falls on both sides",
-    "N": f"y (?:rises|falls) to x = {NUMBER}, (?:rises|falls) to x = {NUMBER}, then",
-    "W": f"y (?:rises|falls) to x = {NUMBER},(?: (?:rises|falls) to x = {NUMBER},){{2}} then",
+    "U": f"y is lowest near x = {PLACE}, and rises on both sides",
+    "hill": f"y is highest near x = {PLACE}, and falls on both sides",
+    "N": f"y (?:rises|falls) to x = {PLACE}, (?:rises|falls) to x = {PLACE}, then",
+    "W": f"y (?:rises|falls) to x = {PLACE},(?: (?:rises|falls) to x = {PLACE},){{2}} then",
     "step": "[xy] steps (?:up|down) between [xy] = ",
     "oscillation": "y goes up and down along x: |y (?:rises|falls) to x = (?:.*,){3} then",
     "ring": r"[xy] is far from .* where [xy] is near .* \(a ring\)",
@@ -175,11 +176,12 @@ RELATIONS = {
 
 
 class Count(NamedTuple):
-    """Samples that are described, rightly, and with their turns in place."""
+    """Samples that are described, rightly, with their turns in place, and in their ranges."""
 
     described: int
     right: int
     placed: int
+    inside: int
 
     def __add__(self, other: Count) -> Count:  # type: ignore[override]
         return Count(*map(sum, zip(self, other, strict=True)))
@@ -189,7 +191,7 @@ def counted(
     relation: Relation, rows: int, noise: float, samples: int, wrong: Counter[str]
 ) -> Count:
     """Describe samples of a relation, and count what is said of it beside its shape."""
-    total = Count(0, 0, 0)
+    total = Count(0, 0, 0, 0)
     for seed in range(samples):
         rng = np.random.default_rng([seed, rows, int(100 * noise)])
         x, y = relation.sample(rng, rows, noise)
@@ -198,12 +200,15 @@ def counted(
             continue
         if re.match(FAMILIES[relation.family], said) is None:
             wrong[re.sub(NUMBER, "#", said)] += 1
-            total += Count(1, 0, 0)
+            total += Count(1, 0, 0, 0)
             continue
         turns = [float(text.replace(",", "")) for text in re.findall(f"x = {NUMBER}", said)]
         reach = NEAR_TURN * np.ptp(np.quantile(x, (0.01, 0.99)))
         near = np.abs(np.subtract(turns[: len(relation.turns)], relation.turns)) <= reach
-        total += Count(1, 1, int(near.all()))
+        ranges = np.array(re.findall(rf"\({NUMBER} to {NUMBER}\)", said), float).reshape(-1, 2)
+        ends = zip(ranges, relation.turns, strict=False)
+        inside = all(low <= turn <= high for (low, high), turn in ends)
+        total += Count(1, 1, int(near.all()), int(inside))
     return total
 
 
@@ -212,20 +217,20 @@ def shapes(report: MarkdownReport, quick: bool) -> bool:
     sizes, noises, samples = [*LEAST], [*NOISES], SAMPLES
     if quick:
         sizes, noises, samples = sizes[:1], noises[1:2], 2
-    totals: dict[tuple[int, bool], Count] = collections.defaultdict(lambda: Count(0, 0, 0))
-    turns = Count(0, 0, 0)
+    totals: dict[tuple[int, bool], Count] = collections.defaultdict(lambda: Count(0, 0, 0, 0))
+    turns = Count(0, 0, 0, 0)
 
     def row_of(family: str) -> list[str]:
         nonlocal turns
         wrong: Counter[str] = Counter()
         cells, relations = [], [r for r in RELATIONS.values() if r.family == family]
         for size in sizes:
-            here = Count(0, 0, 0)
+            here = Count(0, 0, 0, 0)
             for relation in relations:
                 for noise in noises:
                     found = counted(relation, size, noise, samples, wrong)
                     totals[size, relation.kept_out] += found
-                    turns += found if relation.turns and size == 1000 else Count(0, 0, 0)
+                    turns += found if relation.turns and size == 1000 else Count(0, 0, 0, 0)
                     here += found
             cells.append(f"{here.right / here.described:.2f}")
         relation = relations[0]
@@ -247,7 +252,9 @@ def shapes(report: MarkdownReport, quick: bool) -> bool:
         )
     if turns.right:
         report.say(
-            f"Turns within 5% of the range of x, n = 1,000: {turns.placed / turns.right:.3f}."
+            f"All turns of a relation within 5% of the range of x, n = 1,000:"
+            f" {turns.placed / turns.right:.3f}; all in the ranges that are said:"
+            f" {turns.inside / turns.right:.3f}."
         )
     return holds
 

@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import warnings
 from collections.abc import Mapping, Sequence
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -12,9 +10,9 @@ from numpy.typing import ArrayLike
 
 from hgr_jax._arrays import in_unit
 from hgr_jax._checks import check_indexes
-from hgr_jax._files import atomic_write
 from hgr_jax._optional import require
 from hgr_jax._texts import shortened
+from hgr_jax.core.describe import Shape
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -37,7 +35,7 @@ MAX_TICK_NAME = 28
 """Largest length of a name beside a heat map, where names take room from the cells."""
 
 MAX_BINS = 20
-"""Largest number of bins of conditional means."""
+"""Largest number of bins of conditional medians."""
 
 MAX_ANNOTATED = 12
 """Largest number of rows or columns of a heat map with values written into its cells."""
@@ -46,7 +44,8 @@ MAX_ANNOTATED = 12
 def plot_fit(fit: Any, a: ArrayLike, b: ArrayLike, *, names: Sequence[str] = ("a", "b")) -> Figure:
     """Draw a fitted pair in four panels: the data, f, g, and the transformed data.
 
-    Among the data are the means of b in bins of a, with their 95% bands.
+    Among the data are the medians of b in bins of a, with their 95% bands; dotted lines are where f
+    and g turn.
 
     Args:
       fit: of `hgr_jax.hgr_fit`, `hgr_jax.kb_fit` or `hgr_jax.sk_fit`, on two variables ``(n,)``,
@@ -66,7 +65,7 @@ def plot_fit(fit: Any, a: ArrayLike, b: ArrayLike, *, names: Sequence[str] = ("a
       >>> a = jnp.linspace(-1, 1, 101)
       >>> figure = plot_fit(hgr_jax.kb_fit(a, a**2), a, a**2, names=("a", "a squared"))
     """
-    if hasattr(getattr(fit, "f", fit), "explained"):
+    if getattr(getattr(fit, "f", None), "explained", None) is not None:
         raise ValueError(
             "given other variables c, f and g are no curves: draw fit.f(a, given=c) against"
             " fit.g(b, given=c)."
@@ -125,7 +124,7 @@ def _draw_fit(
     """Draw two columns and their transformations; return the transformed columns."""
     data, *curves = panels
     data.scatter(*columns, **_point_style(len(columns[0])))
-    _draw_means(data, columns)
+    _draw_medians(data, columns)
     data.set(title=title, xlabel=names[0], ylabel=names[1])
     transformed = []
     for axes, transform, x, name, letter in zip(
@@ -135,21 +134,24 @@ def _draw_fit(
         transformed.append(np.asarray(transform(x)))
         axes.plot(grid, np.asarray(transform(grid)), color="C1", linewidth=2)
         axes.scatter(x, transformed[-1], s=6, alpha=0.3, linewidths=0, color="C0")
+        shape = Shape.of(x, transformed[-1])
+        for turn in shape.turns:
+            axes.axvline(shape.points[turn], color="gray", linewidth=0.8, linestyle=":")
         axes.set(title=f"copula transformation {letter}", xlabel=name, ylabel=f"{letter}({name})")
     return transformed
 
 
-def _draw_means(axes: Axes, columns: tuple[np.ndarray, np.ndarray]) -> None:
-    """Draw the means of the second column in bins of the first, with 95% bands."""
-    points = np.array(conditional_means(*columns)).reshape(-1, 3)
+def _draw_medians(axes: Axes, columns: tuple[np.ndarray, np.ndarray]) -> None:
+    """Draw the medians of the second column in bins of the first, with 95% bands."""
+    points = np.array(conditional_medians(*columns)).reshape(-1, 4)
     if len(points) > 1:
-        x, mean, error = points.T
-        axes.fill_between(x, mean - error, mean + error, color="C1", alpha=0.25, linewidth=0)
-        axes.plot(x, mean, color="C1", linewidth=1.5)
+        x, median, low, high = points.T
+        axes.fill_between(x, low, high, color="C1", alpha=0.25, linewidth=0)
+        axes.plot(x, median, color="C1", linewidth=1.5)
 
 
-def conditional_means(a: np.ndarray, b: np.ndarray) -> list[tuple[float, float, float]]:
-    """Return the means of b in bins of a, as `plot_fit` draws them.
+def conditional_medians(a: np.ndarray, b: np.ndarray) -> list[tuple[float, float, float, float]]:
+    """Return the medians of b in bins of a, as `plot_fit` draws them.
 
     The ends of the bins, at most 20, are quantiles of a, denser in its tails: of n rows the outer
     bins have some 10 or more.
@@ -158,28 +160,30 @@ def conditional_means(a: np.ndarray, b: np.ndarray) -> list[tuple[float, float, 
       a, b: finite numbers ``(n,)``.
 
     Returns:
-      For each bin of at least two rows, the mean of a, the mean of b, and 1.96 standard errors of
-      the latter.
+      For each bin of at least two rows, the median of a, the median of b, and the order statistics
+      between which the latter is with 95%.
 
     Example:
       >>> import numpy as np
-      >>> from hgr_jax.plotting import conditional_means
+      >>> from hgr_jax.plotting import conditional_medians
       >>> a = np.repeat([0.0, 1.0], 8)
-      >>> conditional_means(a, 3 * a)
-      [(0.0, 0.0, 0.0), (1.0, 3.0, 0.0)]
+      >>> conditional_medians(a, 3 * a)
+      [(0.0, 0.0, 0.0, 0.0), (1.0, 3.0, 3.0, 3.0)]
     """
     bins = min(max(int(np.sqrt(len(a) / 4)), 3), MAX_BINS)
-    (a, power_a), (b, power_b) = (in_unit(np.asarray(x, np.float64)) for x in (a, b))
-    ends = np.unique(np.quantile(a, (1 - np.cos(np.pi * np.arange(1, bins) / bins)) / 2))
-    bin_of = np.searchsorted(ends, a)
-    counts = np.bincount(bin_of)
-    rows = np.maximum(counts, 1)
-    mean_a, mean_b = (np.bincount(bin_of, weights=column) / rows for column in (a, b))
-    squares = np.bincount(bin_of, weights=(b - mean_b[bin_of]) ** 2)
-    errors = 1.96 * np.sqrt(squares / np.maximum(counts - 1, 1) / rows)
-    points = np.ldexp(np.stack([mean_a, mean_b, errors], axis=1), [power_a, power_b, power_b])
-    points = points[counts > 1]
-    return [(place, mean, error) for place, mean, error in points.tolist()]
+    order = np.argsort(a, kind="stable")
+    shares = (1 - np.cos(np.pi * np.arange(1, bins) / bins)) / 2
+    ends = np.unique(a[order[(shares * (len(a) - 1)).astype(int)]])
+    found = []
+    for inside in np.split(order, np.searchsorted(a[order], ends, side="right")):
+        rows, place = len(inside), np.sort(a[inside])
+        if rows < 2:
+            continue
+        y, half = np.sort(b[inside]), 0.98 * np.sqrt(rows)
+        low, high = max(0, int(rows / 2 - half)), min(rows, int(np.ceil(rows / 2 + half))) - 1
+        median = [float(z[(rows - 1) // 2] / 2 + z[rows // 2] / 2) for z in (place, y)]
+        found.append((median[0], median[1], float(y[low]), float(y[high])))
+    return found
 
 
 def plot_correlations(
@@ -189,7 +193,6 @@ def plot_correlations(
     *,
     title: str = "HGR-KB above, |Pearson| below",
     ax: Axes | None = None,
-    annotate: bool | None = None,
 ) -> Figure:
     """Draw a heat map of two symmetric tables of correlations: above and below the diagonal.
 
@@ -199,7 +202,6 @@ def plot_correlations(
       names: of the p columns; shown as they are, never read as markup, up to 160 of them.
       title: of the figure.
       ax: axes of matplotlib to draw into; default new ones.
-      annotate: whether to write values into the cells; default: for up to 12 columns.
 
     Returns:
       The figure, that of ``ax`` if it is given.
@@ -231,7 +233,7 @@ def plot_correlations(
     axes.set_xticks(ticks, labels, rotation=90, fontsize=TICK_POINTS)
     axes.set_yticks(ticks, labels, fontsize=TICK_POINTS)
     axes.set_title(title)
-    if len(names) <= MAX_ANNOTATED if annotate is None else annotate:
+    if len(names) <= MAX_ANNOTATED:
         _write_values(axes, both, 0.5)
     figure.colorbar(image, ax=axes, shrink=0.8, label="correlation")
     drawn: Figure = figure
@@ -280,7 +282,7 @@ def plot_predictions(
       >>> z = np.linspace(-1, 1, 101)
       >>> figure = plot_predictions(z, {"before": z**2, "after": np.sin(9 * z)}, name="age")
     """
-    import jax  # means of bins, which pages show, do without
+    import jax  # medians of bins, which pages show, do without
 
     from hgr_jax.measures.kb import kb_fit
 
@@ -348,32 +350,6 @@ def plot_history(history: Any) -> Figure:
         if axes.get_legend_handles_labels()[0]:
             axes.legend(fontsize=8)
     return figure
-
-
-def save_figure(figure: Figure, path: Path) -> None:
-    """Save a figure as a whole file or not at all, and print its path.
-
-    Characters that the font lacks are drawn as boxes, without a warning.
-
-    Args:
-      figure: a figure of matplotlib.
-      path: the file of the picture.
-
-    Raises:
-      OSError: if the file cannot be written.
-
-    Example:
-      >>> import pathlib, tempfile
-      >>> from matplotlib.figure import Figure
-      >>> from hgr_jax.plotting import save_figure
-      >>> with tempfile.TemporaryDirectory() as folder:
-      ...     save_figure(Figure(), pathlib.Path(folder, "empty.png"))  # doctest: +ELLIPSIS
-      picture: ...empty.png
-    """
-    with warnings.catch_warnings(), atomic_write(path) as partial:
-        warnings.filterwarnings("ignore", message="Glyph .* missing")
-        figure.savefig(partial, dpi=130)
-    print(f"picture: {path}")
 
 
 def literal(name: str, length: int = MAX_NAME) -> str:

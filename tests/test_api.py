@@ -24,7 +24,7 @@ from hgr_jax import torch as of_tensors
 from hgr_jax._optional import EXTRAS, require
 from hgr_jax.datasets import synthetic
 
-PLOTS = ("plot_fit", "plot_correlations", "plot_history", "plot_predictions", "save_figure")
+PLOTS = ("plot_fit", "plot_correlations", "plot_history", "plot_predictions")
 
 
 def public_objects() -> list[tuple[str, Any]]:
@@ -33,7 +33,7 @@ def public_objects() -> list[tuple[str, Any]]:
     named = {module: module.__all__ for module in promised} | {
         synthetic: ["sample"],
         importlib.import_module("hgr_jax.plotting"): PLOTS,
-        inference.roys_root: ("log_survival", "survival", "quantile", "mean"),
+        inference.roys_root: ("log_survival", "quantile", "mean"),
     }
     every = [(f"{m.__name__}.{name}", getattr(m, name)) for m in named for name in named[m]]
     return [(name, value) for name, value in every if callable(value)]

@@ -40,12 +40,12 @@ LAYERS = (
 MAX_PARAMETERS = 8
 
 BUDGETS = {
-    "core": 7_185,
-    "measures": 3_136,
-    "inference": 4_398,
+    "core": 7_225,
+    "measures": 3_104,
+    "inference": 4_399,
     "tables": 5_314,
-    "scanning": 7_710,
-    "cli": 1_328,
+    "scanning": 7_723,
+    "cli": 1_332,
     "fairness": 3_700,
     "datasets": 197,
 }

@@ -5,20 +5,30 @@ from __future__ import annotations
 import re
 from collections.abc import Callable
 
+import jax
 import numpy as np
 import pandas as pd
 import pytest
 
-from hgr_jax import hgr_fit, scan
+from hgr_jax import hgr_fit, kb_fit, scan
+
+TURNS = np.array([-(3**0.5), 3**0.5])
+"""Where the cubic turns."""
 
 SHAPES: dict[str, tuple[Callable[[np.ndarray], np.ndarray], str]] = {
     "line": (lambda x: x, "[xy] rises with [xy]$"),
     "exponential": (lambda x: -np.exp(x), "[xy] falls with [xy]"),
-    "U": (lambda x: (x - 1) ** 2, r"y is lowest near x = (0|1)\.\d+, and rises on both sides"),
-    "hill": (lambda x: -np.abs(x + 1), r"y is highest near x = -(0|1)\.\d+, and falls on both"),
+    "U": (
+        lambda x: (x - 1) ** 2,
+        r"y is lowest near x = (0|1)\.?\d*( \(.*\))?, and rises on",
+    ),
+    "hill": (
+        lambda x: -np.abs(x + 1),
+        r"y is highest near x = -(0|1)\.?\d*( \(.*\))?, and",
+    ),
     "N": (
         lambda x: x**3 / 3 - 3 * x,
-        r"y rises to x = -[12]\.?\d*, falls to x = [12]\.?\d*, then rises",
+        r"y rises to x = -[12]\.?\d*( \(.*?\))?, falls to x = [12]\.?\d*( \(.*\))?, then rises",
     ),
     "W": (lambda x: (x**2 - 4) ** 2 / 4, r"y falls to x = -\d.*, rises to .*, falls to .*, then r"),
     "wave": (
@@ -43,6 +53,57 @@ def test_shapes(name: str, rows: int) -> None:
         right += bool(re.match(expected, hgr_fit(x, y).describe(("x", "y"))))
         right += bool(re.match(expected, hgr_fit(y, x).describe(("y", "x"))))
     assert right >= 9
+
+
+def test_turns_are_where_they_are_said_to_be() -> None:
+    inside, widths = 0, []
+    for seed in range(40):
+        rng = np.random.default_rng(seed)
+        rows = 300 if seed % 2 else 5000
+        x = rng.uniform(-3, 3, rows)
+        said = hgr_fit(x, x**3 / 3 - 3 * x + rng.normal(size=rows)).describe(("x", "y"))
+        ranges = np.array(re.findall(r"\((\S+) to (\S+)\)", said), float)
+        assert ranges.shape == (2, 2)
+        inside += np.sum((ranges[:, 0] <= TURNS) & (ranges[:, 1] >= TURNS))
+        widths.append(np.ptp(ranges, axis=1).mean())
+        turns = np.array(re.findall(r"x = (-?[\d.]+)", said), float)
+        assert np.all((ranges[:, 0] <= turns) & (turns <= ranges[:, 1]))
+    assert inside >= 72
+    assert np.mean(widths) < 0.8  # of 6
+
+
+def test_in_full() -> None:
+    rng = np.random.default_rng(0)
+    x = rng.uniform(1990, 2020, 2000)
+    shown = str(hgr_fit(x, 0.1 * (x - 2005) ** 2 + rng.normal(size=2000)))
+    first, sentence, *lines = shown.split("\n")
+    assert re.match(r"HGR 0\.9\d\d, 95% interval 0\.9\d\d to .*, p-value <1e-12", first)
+    assert sentence.startswith("b is lowest near a = 2005")
+    assert lines[0].split()[-5:] == ["1%", "25%", "50%", "75%", "99%"]
+    middle = [float(value) for value in lines[2].split()[1:]]
+    assert middle[0] < middle[1] < middle[2] > middle[3] > middle[4]
+    near = re.match(r"f\(a\) is nearly (.*), u = \(a - 2005\) / 20: (\S+) instead of", lines[3])
+    assert near is not None
+    terms = re.sub(r" ?u(\^(\d))?", "", near[1]).replace("+ ", "").replace("- ", "-").split()
+    curve = float(terms[0]) + float(terms[-1]) * ((x - 2005) / 20) ** 2
+    assert abs(curve.mean()) < 0.05
+    assert abs(curve.std() - 1) < 0.1
+    assert str(hgr_fit(*rng.normal(size=(2, 300)))).endswith("\nno dependence found")
+    groups = rng.choice(["low", "high", "middle"], 900)
+    y = rng.normal(size=900) + 2 * (groups == "high") - 2 * (groups == "low")
+    lines = str(scan({"group": groups, "y": y}).fit("group", "y")).split("\n")
+    assert re.match(r"f\(a\): (low -1.*, middle .*, high|high .*, middle .*, low)", lines[2])
+
+
+def test_polynomial_fits_are_described() -> None:
+    rng = np.random.default_rng(0)
+    x = rng.uniform(-3, 3, 500)
+    y = (x - 1) ** 2 + rng.normal(size=500)
+    said = kb_fit(x, y, 2, 1).describe(x, y, names=("speed", "drag"))
+    assert re.match(r"drag is lowest near speed = (0\.[89]|1)", said)
+    assert kb_fit(x, y[::-1], 5, 5).describe(x, y[::-1]) == "no dependence found"
+    with pytest.raises(ValueError, match="belongs to a batch"):
+        jax.vmap(lambda b: kb_fit(x, b, 2, 2))(np.stack([x, y])).describe(x, y)
 
 
 def test_both_sides_at_once() -> None:
@@ -82,9 +143,11 @@ def test_sentences_of_findings() -> None:
     found = scan(table).findings(10)
     said = {frozenset((f.a, f.b)): f.sentence for f in (*found, *found.explained)}
     of = lambda a, b: said[frozenset((a, b))]  # noqa: E731
-    assert re.match(r"load is lowest near height = 1(69|70|71), and rises", of("height", "load"))
     assert re.match(
-        r"warmth is highest near day = 2024-0[678]-\d\d, and falls", of("day", "warmth")
+        r"load is lowest near height = 1(69|70|71)( \(.*\))?, and rises", of("height", "load")
+    )
+    assert re.match(
+        r"warmth is highest near day = 2024-0[678]-\d\d( \(.*\))?, and falls", of("day", "warmth")
     )
     assert re.match(
         r"height is lowest where kind is ash \(median 1\d\d\), highest where it is oak",
@@ -125,3 +188,18 @@ def test_a_spread_that_changes(rows: int) -> None:
             re.match("the spread of [xy] is highest near [xy] = -?0.[012]", widest)
         )  # both do
     assert right >= 10
+
+
+def test_levels_of_a_number_with_one_usual_value() -> None:
+    """Medians are the same where half of the rows have one value; then means are said."""
+    rng = np.random.default_rng(0)
+    work = rng.choice(["farm", "office", "shop"], 3000)
+    hours = np.where(rng.random(3000) < 0.6, 40.0, rng.normal(40, 3, 3000).round())
+    hours += np.where((work == "farm") & (rng.random(3000) < 0.4), 10, 0)
+    hours -= np.where((work == "shop") & (rng.random(3000) < 0.4), 10, 0)
+    said = scan({"work": work, "hours": hours}).findings().strongest[0].sentence
+    assert re.match(r"hours is lowest where work is shop \(mean 3[56]", said)
+    assert re.search(r"highest where it is farm \(4[345]", said)
+    wide = rng.normal(size=3000) * np.where(work == "farm", 3, 1)
+    said = str(scan({"work": work, "wide": wide}).fit("work", "wide"))
+    assert "the spread of b differs between levels of a, its place hardly" in said

@@ -84,19 +84,23 @@ class TestPictures:
     def test_kinds_of_pictures(self, show: Open, page: HtmlPage) -> None:
         opened = show(page)
         for pair, marks in (
-            ({"km", "square"}, {"mean": 2, "band": 1, "points": 10}),
+            ({"km", "square"}, {"median": 2, "band": 1, "points": 10}),
             ({"species", "size"}, {"box": 3, "whisker": 3, "curve": 3}),
             ({"species", "island"}, {"share": 6}),
         ):
             at = next(i for i, of in enumerate(page.details) if {of.a, of.b} == pair)
             data = opened.locator(f"#detail-{at} figure").first
-            kinds = ("mean", "band", "points", "box", "whisker", "curve", "share")
+            kinds = ("median", "band", "points", "box", "whisker", "curve", "share")
             found = {kind: data.locator(f".{kind}").count() for kind in kinds}
             assert {kind: number for kind, number in found.items() if number} == marks
         pair = page.details[at]
         one, other = pair.f.x[0], pair.g.x[0]
         of_one = [b for a, b in pair.points if a == one]
         both = of_one.count(other)
+        turns = [sum(len(side.turns) for side in (of.f, of.g)) for of in page.details]
+        drawn = [opened.locator(f"#detail-{i} .turn").count() for i in range(len(turns))]
+        assert drawn == turns
+        assert sum(turns) > 0
         told = data.locator(".share title").first.text_content()
         assert told == f"{other} in {one}: {both} ({both / len(of_one):.0%})"
 

@@ -14,7 +14,7 @@ from sklearn.preprocessing import PolynomialFeatures
 import hgr_jax
 from hgr_jax import polynomial_kernel
 from hgr_jax.inference import upper_bound
-from hgr_jax.kernels import Indicators, fourier, hats, indicators, quantiles, splines
+from hgr_jax.kernels import Indicators, fourier, splines
 
 
 @pytest.mark.parametrize(("variables", "degree"), [(2, 3), (3, 2), (4, 1), (1, 3)])
@@ -31,12 +31,12 @@ KEYPOINTS = (-2.0, -0.5, 0.0, 1.5, 4.0)
 
 class TestFeatures:
     @pytest.mark.parametrize("keypoints", [[-8, 0, 1, 900], [3, 4, 5, 6], [-1000, -999, 1, 2]])
-    def test_hats_interpolate(self, keypoints: list[int]) -> None:
+    def test_piecewise_linear_functions_interpolate(self, keypoints: list[int]) -> None:
         points = np.array(keypoints) / 8
         x = np.linspace(points[0] - 1, points[-1] + 1, 33)
         heights = np.eye(4)
         expected = [np.interp(x, points, height) for height in heights[1:]]
-        found = hats(points)(jnp.asarray(x, jnp.float32))
+        found = splines(points, 1)(jnp.asarray(x, jnp.float32))
         np.testing.assert_allclose(found, np.stack(expected, axis=1), atol=1e-4)
 
     @pytest.mark.usefixtures("x64")
@@ -58,17 +58,17 @@ class TestFeatures:
         np.testing.assert_allclose(found, np.stack(expected, axis=1), atol=1e-5)
 
     def test_indicators(self) -> None:
-        assert indicators(3) == Indicators(3)
-        found = indicators([1, 2, 5])(jnp.array([2.0, 5.0, 3.0, 1.0]))
-        np.testing.assert_array_equal(found, [[0, 1, 0], [0, 0, 1], [0, 0, 0], [1, 0, 0]])
+        found = Indicators(3)(jnp.array([1.0, 2.0, 3.0, 0.0, np.nan]))
+        expected = [[0, 1, 0], [0, 0, 1], [0, 0, 0], [1, 0, 0], [np.nan] * 3]
+        np.testing.assert_array_equal(found, expected)
 
     def test_neighbours_that_are_one_in_float32(self) -> None:
-        found = hats([1.0, 1.0 + 1e-12, 2.0])(jnp.array([0.5, 1.0, 1.5, 2.0]))
+        found = splines([1.0, 1.0 + 1e-12, 2.0], 1)(jnp.array([0.5, 1.0, 1.5, 2.0]))
         assert np.isfinite(found).all()
 
 
 class TestMeasures:
-    @pytest.mark.parametrize("kernel", [hats(KEYPOINTS), fourier(2, 2 * np.pi), indicators([0, 1])])
+    @pytest.mark.parametrize("kernel", [splines(KEYPOINTS), fourier(2, 2 * np.pi), Indicators(2)])
     @pytest.mark.parametrize("bad", [np.nan, np.inf])
     def test_what_is_not_finite_gives_nan(self, kernel: Any, bad: float) -> None:
         x = jnp.arange(30.0) % 3
@@ -84,7 +84,7 @@ class TestMeasures:
     def test_wherever_a_degree_is(self, rng: np.random.Generator) -> None:
         x = rng.uniform(-2, 4, 200).astype(np.float32)
         y = np.abs(x)
-        kernel = hats([-2, 0, 4])
+        kernel = splines([-2, 0, 4], 1)
         for value in (
             hgr_jax.kb(x, y, kernel, 1),
             hgr_jax.kb(x[:, None], y, kernel, 1),
@@ -92,10 +92,3 @@ class TestMeasures:
             upper_bound(x, y, kernel, 1),
         ):
             np.testing.assert_allclose(value, 1, atol=1e-5)
-
-
-def test_quantiles_without_repetitions() -> None:
-    assert quantiles(np.repeat([0, 1, 5], 100), 9) == (0.0, 1.0, 5.0)
-    found = quantiles(np.random.default_rng(0).standard_normal(1000), 10)
-    assert len(found) == 10
-    assert list(found) == sorted(found)

@@ -12,6 +12,7 @@ from scan_support import ROWS, is_kb
 
 import hgr_jax
 from hgr_jax import Scan, scan
+from hgr_jax.scanning.fits import details_of
 
 
 def table(rng: np.random.Generator) -> np.ndarray:
@@ -140,7 +141,7 @@ def test_categories_by_their_indicators(
             value = canonical(*sides, known, None if weights is None else weights[keep])
             assert found.correlation[i, j] == pytest.approx(value, abs=1e-9), names
             assert found.n_obs[i, j] == keep.sum()
-            full = found.details(*names)
+            full = details_of(found, *names)
             assert full is not None
             assert full.residuals is not None
             f, g = (values[keep] for values in full.residuals)

@@ -108,6 +108,4 @@ class TestFit:
         first = hgr_jax.kb_fit(a, b, 3, 2, weights=w)
         np.testing.assert_allclose(fit.f[0](points), first.f(points), rtol=1e-9)
         np.testing.assert_allclose(fit.g[1](points), fit.g(points)[:, 1], rtol=1e-12)
-        expected_information = -np.log(1 - np.asarray(fit.correlations) ** 2).sum() / 2
-        np.testing.assert_allclose(fit.mutual_information, expected_information, rtol=1e-12)
         np.testing.assert_allclose(fit.total, hgr_jax.total(a, b, 3, 2, weights=w), rtol=1e-12)

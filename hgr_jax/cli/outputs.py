@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import contextlib
-import io
 import itertools
 import os
 import sys
@@ -16,7 +15,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from hgr_jax._arrays import size_fault
-from hgr_jax._files import FILE, FOLDER, kind_of_place, naming_file
+from hgr_jax._files import FILE, FOLDER, atomic_write, kind_of_place, naming_file
 from hgr_jax._texts import first_names, grouped, shortened
 from hgr_jax.tables.columns import Frame
 from hgr_jax.tables.faults import TableError, printable
@@ -120,12 +119,14 @@ def show_step(text: str) -> Iterator[None]:
 
 
 def save_picture(draw: Callable[[], Figure], path: Path) -> str:
-    """Draw a picture and save it by `save_figure`, show this step, and return what it prints."""
-    from hgr_jax.plotting import save_figure  # scans draw nothing
+    """Draw a picture, save it as a whole file or not at all, and say where it is.
 
-    with show_step(f"drawing {path.name}"), contextlib.redirect_stdout(io.StringIO()) as message:
-        save_figure(draw(), path)
-    return printable(message.getvalue().strip())
+    Characters that the font lacks are drawn as boxes, without a warning.
+    """
+    with show_step(f"drawing {path.name}"), warnings.catch_warnings(), atomic_write(path) as part:
+        warnings.filterwarnings("ignore", message="Glyph .* missing")
+        draw().savefig(part, dpi=130)
+    return f"picture: {printable(str(path))}"
 
 
 def open_in_browser(page: Path) -> None:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import dataclasses
-import itertools
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
@@ -165,18 +164,26 @@ def _print_remarks(result: Scan, names: tuple[str, str]) -> None:
     for remark in found:
         print(f"remark: {printable(remark.text)}" + (" (explains it)" if remark.explains else ""))
     if not result.settings["given"]:
-        columns = zip(names, examined.pair.columns, strict=True)
-        for (a, x), (b, y) in itertools.permutations(columns):
-            if result.category(b) is None:
-                _print_means(a, x, b, y, result.category(a))
+        for side in (0, 1):
+            if result.category(names[1 - side]) is None:
+                _print_means(examined, side, result.category(names[side]))
+    if pair.pvalue <= MAX_PVALUE and result.settings["measure"] == "hgr":
+        print(*map(printable, examined.in_full(result)), sep="\n")
     print()
 
 
-def _print_means(a: str, x: Floats, b: str, y: Floats, category: Category | None) -> None:
-    """Print the means of a number in the levels of a category, or in fifths of another number."""
-    print(f"mean of {printable(b)}, with its standard error, given {printable(a)}:")
+def _print_means(examined: ExaminedPair, side: int, category: Category | None) -> None:
+    """Print the means of a number in the levels of a category, or in bins of another number.
+
+    Bins are its ends and the neighbourhoods of its turns, or fifths of the rows.
+    """
+    a, b = (printable(examined.names[i]) for i in (side, 1 - side))
+    x, y = (examined.pair.columns[i] for i in (side, 1 - side))
+    print(f"mean of {b}, with its standard error, given {a}:")
     if category is None:
-        codes = np.searchsorted(np.unique(np.quantile(x, (0.2, 0.4, 0.6, 0.8))), x)
+        shape = examined.means[side].along(x)
+        edges = shape.edges if shape.turns else np.quantile(x, (0.2, 0.4, 0.6, 0.8))
+        codes = np.searchsorted(np.unique(edges), x)
     else:
         codes = x.astype(int)
     for code in np.unique(codes)[:MEANS_LISTED]:

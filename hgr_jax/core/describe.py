@@ -9,20 +9,27 @@ over those moments that are more than chance.  Where it is half of the dependenc
 of the variable that the other explains better: "y is lowest near x = 1.9, and rises on both sides".
 Where neither mean says as much, as of a ring, the transformations of both are.  A function of x is
 looked at in bins of as many rows each, between 1 and 99% of the rows, so that no outlier decides;
-it turns where it comes back by a fifth of its range.
+it turns where it comes back by a fifth of its range.  How sure the place of a turn is, halves of
+the rows show: what half of the rows has, differs from what all have as much as the latter does from
+the truth.
 """
 
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Callable, Sequence
+import functools
+from collections.abc import Callable, Iterator, Sequence
 from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
-from hgr_jax._arrays import Floats, in_unit
+from hgr_jax._arrays import Floats, Integers, in_unit
+from hgr_jax.core.formulas import polynomial_as_text
 from hgr_jax.core.host.ranks import ranks
+
+MAX_PVALUE, NO_DEPENDENCE = 0.05, "no dependence found"
+"""Largest p-value of a dependence that is described, and what is said of others."""
 
 MOST_BINS, ROWS_PER_BIN = 40, 8
 """Largest number of bins of a variable, and smallest number of rows of one."""
@@ -58,6 +65,30 @@ correlation of that distance and what is left of the other variable beyond its m
 MUCH_BETTER = 0.05
 """By how much a mean of the first variable must be the larger share to be described instead."""
 
+PARTS = 16
+HALVES = np.array(
+    [
+        [(i & j).bit_count() % 2 == odd for j in range(1, PARTS) for odd in (0, 1)]
+        for i in range(PARTS)
+    ],
+    float,
+)
+"""Number of parts of the rows, and which of them are in each half: balanced, ``(PARTS, 30)``."""
+
+MORE_IN_HALVES = 2
+"""Number of functions beyond the last moment that is more than chance that halves of the rows have
+too: what is left out moves a turn as well.  Known turns are in their ranges in 96 to 100%."""
+
+POINTS = (0.01, 0.25, 0.5, 0.75, 0.99)
+"""Shares of the rows below the points at which transformations are written in full."""
+
+LARGEST_DEGREE, LEAST_KEPT = 3, 0.95
+"""Largest degree of a polynomial that is near to a transformation, and smallest share of the
+correlation that it keeps."""
+
+MOST_LEVELS = 10
+"""Largest number of levels that are written in full."""
+
 MOST_TURNS_NAMED = 4
 """Largest number of turns that are named; more are an oscillation."""
 
@@ -74,6 +105,47 @@ def number_in_words(value: float) -> str:
 
 
 @dataclasses.dataclass(frozen=True)
+class Bins:
+    """Bins of a variable: of as many rows each between 1 and 99% of them, or its few values.
+
+    Attributes:
+      points: ``(k,)``, medians of the variable in the bins, rising.
+      ends: ``(k, 2)``, their smallest and largest values.
+      codes: the bin of each row ``(n,)``, -1 outside.
+      counts: ``(k,)``, of rows.
+    """
+
+    points: Floats
+    ends: Floats
+    codes: Integers
+    counts: Integers
+
+    @classmethod
+    def of(cls, x: Floats) -> Bins:
+        """Return the bins of ``x (n,)``."""
+        points, codes = np.unique(x, return_inverse=True)
+        if len(points) <= MOST_BINS:
+            ends = np.stack([points, points], axis=1)
+            return cls(points, ends, codes, np.bincount(codes))
+        order = np.argsort(x, kind="stable")
+        cut = int(TAILS * len(x))
+        order = order[cut : len(order) - cut]
+        rows, bins = len(order), max(2, min(MOST_BINS, len(order) // ROWS_PER_BIN))
+        codes = np.full(len(x), -1)
+        codes[order] = np.arange(rows) * bins // rows
+        first = -(-np.arange(bins + 1) * rows // bins)
+        middles = (np.arange(bins) + 0.5) * rows / bins
+        ends = np.stack([x[order[first[:-1]]], x[order[first[1:] - 1]]], axis=1)
+        return cls(x[order[middles.astype(int)]], ends, codes, np.diff(first))
+
+    def means(self, f: Floats) -> Floats:
+        """Return the means ``(k,)`` of a function with values ``f (n,)``."""
+        inside = self.codes >= 0
+        sums = np.bincount(self.codes[inside], f[inside], minlength=len(self.points))
+        return np.asarray(sums / self.counts)
+
+
+@dataclasses.dataclass(frozen=True)
 class Shape:
     """What a transformation does along its variable.
 
@@ -81,32 +153,55 @@ class Shape:
       points, values: ``(k,)``, medians of the variable in bins, rising, and means of the
         transformation there.
       turns: positions among these of its turns.
+      ranges: of each turn, between which values of the variable it is with 90%; empty where that is
+        not known.
     """
 
     points: Floats
     values: Floats
     turns: tuple[int, ...]
+    ranges: tuple[tuple[float, float], ...] = ()
 
     @classmethod
     def of(cls, x: Floats, f: Floats) -> Shape:
         """Return the shape of a transformation with values ``f (n,)`` at ``x (n,)``."""
-        distinct, codes = np.unique(x, return_inverse=True)
-        if len(distinct) > MOST_BINS:
-            order = np.argsort(x, kind="stable")
-            cut = int(TAILS * len(x))
-            order = order[cut : len(order) - cut]
-            bins = max(2, min(MOST_BINS, len(order) // ROWS_PER_BIN))
-            codes = np.full(len(x), -1)
-            codes[order] = np.arange(len(order)) * bins // len(order)
-            middles = (np.arange(bins) + 0.5) * len(order) / bins
-            distinct = x[order[middles.astype(int)]]
-        inside = codes >= 0
-        counts = np.bincount(codes[inside], minlength=len(distinct))
-        values = np.bincount(codes[inside], f[inside], minlength=len(distinct)) / counts
+        bins = Bins.of(x)
+        return cls.in_bins(bins, bins.means(f))
+
+    @classmethod
+    def in_bins(cls, bins: Bins, values: Floats) -> Shape:
+        """Return the shape of a transformation with these means in bins."""
         turns = turning_points(values, LEAST_TURN * float(np.ptp(values)))
-        if turns and _monotone_share(values, counts) >= ALMOST_MONOTONE:
+        if turns and _monotone_share(values, bins.counts) >= ALMOST_MONOTONE:
             turns = ()
-        return cls(distinct, values, turns)
+        return cls(bins.points, values, turns)
+
+    def surely(self, bins: Bins, of_halves: Floats) -> Shape:
+        """Return the shape with its turns at their medians in halves, and with their ranges.
+
+        ``of_halves (k, halves)`` are the values there.
+        """
+        ends = (0, *self.turns, len(self.points) - 1)
+        turns, ranges = list[int](), list[tuple[float, float]]()
+        for i, before, after in zip(range(len(self.turns)), ends, ends[2:], strict=False):
+            sign = 1 if self.rises == (i % 2 == 0) else -1
+            at = before + 1 + np.sort(np.argmax(sign * of_halves[before + 1 : after], axis=0))
+            turns.append(int(at[len(at) // 2]))
+            ranges.append((float(bins.ends[at[1], 0]), float(bins.ends[at[-2], 1])))
+        return dataclasses.replace(self, turns=tuple(turns), ranges=tuple(ranges))
+
+    @property
+    def edges(self) -> Floats:
+        """Values that part the variable into its ends and the neighbourhoods of its turns."""
+        ends = np.array([0, *self.turns, len(self.points) - 1])
+        return self.points[(ends[:-1] + ends[1:]) // 2]
+
+    def turns_as_text(self, form: Format) -> list[str]:
+        """Write where it turns, and how sure that is: ``1.5 (1.3 to 1.7)``."""
+        texts = [form(self.points[turn]) for turn in self.turns]
+        for i, (low, high) in enumerate(self.ranges):
+            texts[i] += "" if form(low) == form(high) else f" ({form(low)} to {form(high)})"
+        return texts
 
     @property
     def rises(self) -> bool:
@@ -152,37 +247,74 @@ def turning_points(values: Floats, least: float) -> tuple[int, ...]:
     return tuple(turn for turn in turns if 0 < turn < len(values) - 1)
 
 
-class Means(NamedTuple):
-    """The means of either variable given the other, in the rows.
+class Mean(NamedTuple):
+    """The mean of the standardised ranks of one variable given another, in the rows.
 
     Attributes:
-      of_second, of_first: ``(n,)``, of the second variable given the first, and the reverse.
-      shares: correlations of both with the variables that they are means of.
+      functions: of the other variable, ``(k, n)``.
+      coefficients: of these, ``(k,)``.
+      of_halves: the same in halves of the rows, ``(k, halves)``.
     """
 
-    of_second: Floats
-    of_first: Floats
-    shares: tuple[float, float]
+    functions: Floats
+    coefficients: Floats
+    of_halves: Floats
 
-    def shape(self, columns: tuple[Floats, Floats]) -> tuple[int, Shape]:
-        """Return along which of two variables the mean of the other says more, and its shape."""
-        side = int(self.shares[1] > self.shares[0] + MUCH_BETTER)
-        return side, Shape.of(columns[side], self.of_first if side else self.of_second)
+    @classmethod
+    def of(cls, f: Floats, g: Floats, shares: Floats, plain: Floats) -> Mean:
+        """Return the mean of ``g (n,)`` by orthonormal functions ``f (k, n)``.
+
+        Where these are residuals given other variables, of the ``plain`` functions.
+        """
+        products = f * (g * shares)
+        moments = products.sum(axis=1)
+        kept = np.abs(moments) > LEAST_MOMENT * np.sqrt(np.sum(shares**2))
+        used = len(kept) - int(np.argmax(kept[::-1])) + MORE_IN_HALVES if kept.any() else 0
+        part = np.random.default_rng(0).permutation(len(g)) % PARTS
+        sums = [np.bincount(part, x, minlength=PARTS) for x in products[:used]]
+        of_parts = np.bincount(part, shares, minlength=PARTS)
+        halves = np.maximum(of_parts @ HALVES, np.finfo(float).tiny)
+        of_halves = np.reshape(sums, (-1, PARTS)) @ HALVES / halves
+        return cls(plain[:used], np.where(kept, moments, 0)[:used], of_halves)
+
+    @property
+    def share(self) -> float:
+        """The correlation of the variable and its mean."""
+        return float(np.linalg.norm(self.coefficients))
+
+    @property
+    def values(self) -> Floats:
+        """The mean in the rows, ``(n,)``."""
+        return np.asarray(self.coefficients @ self.functions)
+
+    def along(self, x: Floats) -> Shape:
+        """Return the shape of the mean along the other variable."""
+        bins = Bins.of(x)
+        shape = Shape.in_bins(bins, bins.means(self.values))
+        if not shape.turns:
+            return shape
+        in_bins = np.transpose([bins.means(f) for f in self.functions])
+        return shape.surely(bins, in_bins @ self.of_halves)
+
+
+class Means(NamedTuple):
+    """The mean of the second variable given the first, and the reverse."""
+
+    of_second: Mean
+    of_first: Mean
 
     @classmethod
     def of(
         cls, f: Floats, g: Floats, shares: Floats, plain: tuple[Floats, Floats] | None = None
     ) -> Means:
-        """Return the means by orthonormal functions ``(h, n)`` and ``(k, n)`` of both ranks.
+        """Return the means by orthonormal functions ``(h, n)`` and ``(k, n)`` of both ranks."""
+        of_f, of_g = (f, g) if plain is None else plain
+        return cls(Mean.of(f, g[0], shares, of_f), Mean.of(g, f[0], shares, of_g))
 
-        Where these are residuals given other variables, of the ``plain`` functions.
-        """
-        least = LEAST_MOMENT * float(np.sqrt(np.sum(shares**2)))
-        rows, columns = ((x * shares) @ y[0] for x, y in ((f, g), (g, f)))
-        kept = [np.where(np.abs(m) > least, m, 0) for m in (rows, columns)]
-        f, g = (f, g) if plain is None else plain
-        of_both = (kept[0] @ f, kept[1] @ g)
-        return cls(*of_both, (float(np.linalg.norm(kept[0])), float(np.linalg.norm(kept[1]))))
+    @property
+    def side(self) -> int:
+        """Along which of the two variables the mean of the other says more, 0 or 1."""
+        return int(self.of_first.share > self.of_second.share + MUCH_BETTER)
 
 
 def describe(
@@ -206,28 +338,27 @@ def describe(
     one, other = levels
     if one is not None and other is not None:
         return _of_levels(names, columns, (one, other))
-    if one is not None:
-        return _of_level_and_number(names, columns, one, formats[1])
-    if other is not None:
-        return _of_level_and_number(names[::-1], columns[::-1], other, formats[0])
     whole = abs(float(np.corrcoef(*transformed)[0, 1]))
+    if one is not None:
+        return _of_level_and_number(names, columns, one, formats[1], whole)
+    if other is not None:
+        return _of_level_and_number(names[::-1], columns[::-1], other, formats[0], whole)
     for side in (0, 1):
-        if means.shares[side] < LEAST_SHARE_OF_MEAN * whole:
+        if means[side].share < LEAST_SHARE_OF_MEAN * whole:
             of = 1 - side
             both = transformed[side], transformed[of]
-            mean = means.of_first if of else means.of_second
-            spread = _spread_along(columns[side], columns[of], both, mean)
+            spread = _spread_along(columns[side], columns[of], both, means[of].values)
             if spread is not None:
                 shape = Shape.of(columns[side], spread)
                 said = mean_in_words(
                     names[side], f"the spread of {names[of]}", shape, formats[side]
                 )
                 return said if shape.turns else f"{said}, its mean does not"
-    if max(means.shares) < LEAST_SHARE_OF_MEAN * whole:
-        shapes = [Shape.of(x, f) for x, f in zip(columns, transformed, strict=True)]
-        return _of_two_that_turn(names, shapes, formats)
-    side, shape = means.shape(columns)
-    step = _step_along(columns[side], columns[1 - side], means.shares[side])
+    if max(mean.share for mean in means) < LEAST_SHARE_OF_MEAN * whole:
+        return both_in_words(names, columns, transformed, formats)
+    side = means.side
+    shape = means[side].along(columns[side])
+    step = _step_along(columns[side], columns[1 - side], means[side].share)
     if step is not None:
         way = "steps up" if shape.rises else "steps down"
         ends = " and ".join(map(formats[side], step))
@@ -283,7 +414,7 @@ def mean_in_words(by: str, of: str, shape: Shape, form: Format) -> str:
     """Return a sentence on the mean of one variable along another."""
     if not shape.turns:
         return f"{of} {'rises' if shape.rises else 'falls'} with {by}"
-    at = [form(shape.points[turn]) for turn in shape.turns]
+    at = shape.turns_as_text(form)
     if len(at) == 1:
         most, then = ("highest", "falls") if shape.rises else ("lowest", "rises")
         return f"{of} is {most} near {by} = {at[0]}, and {then} on both sides"
@@ -294,10 +425,14 @@ def mean_in_words(by: str, of: str, shape: Shape, form: Format) -> str:
     return f"{of} {', '.join(parts)}, then {ways[len(at) % 2]}"
 
 
-def _of_two_that_turn(
-    names: tuple[str, str], shapes: Sequence[Shape], formats: tuple[Format, Format]
+def both_in_words(
+    names: tuple[str, str],
+    columns: tuple[Floats, Floats],
+    transformed: tuple[Floats, Floats],
+    formats: tuple[Format, Format] = (number_in_words, number_in_words),
 ) -> str:
-    """Return a sentence on two transformations, where neither mean says much."""
+    """Return a sentence on the transformations of two numbers; arguments as of `describe`."""
+    shapes = [Shape.of(x, f) for x, f in zip(columns, transformed, strict=True)]
     if not (shapes[0].turns and shapes[1].turns):
         side = int(bool(shapes[1].turns))
         sign = 1 if shapes[1 - side].rises else -1
@@ -314,21 +449,97 @@ def _of_two_that_turn(
     return f"{names[1]} depends on {names[0]}, but does not just rise, fall or turn with it"
 
 
+def in_full(
+    names: tuple[str, str],
+    columns: tuple[Floats, Floats],
+    levels: tuple[Levels, Levels],
+    transformed: tuple[Floats, Floats],
+    formats: tuple[Format, Format] = (number_in_words, number_in_words),
+) -> list[str]:
+    """Return lines with the values of two transformations; arguments as of `describe`.
+
+    Of a category at its levels, the lowest first; of a number at points between 1 and 99% of the
+    rows, and the polynomial of lowest degree that keeps the correlation.
+    """
+    lines = list[str]()
+    for side, letter in enumerate("fg"):
+        x, f, of = columns[side], transformed[side], levels[side]
+        name, form = names[side], formats[side]
+        points, first = np.unique(x, return_index=True)
+        if of is not None:
+            order = np.argsort(f[first], kind="stable")[:MOST_LEVELS]
+            shown = [f"{of[int(points[i])]} {f[first[i]]:+.2f}" for i in order]
+            lines.append(f"{letter}({name}): {', '.join(shown)}")
+            continue
+        at = np.quantile(x, POINTS)
+        cells = [[f"{share:.0%}" for share in POINTS], [*map(form, at)]]
+        cells.append([f"{value:+.2f}" for value in np.interp(at, points, f[first])])
+        labels = ("share of the rows below", name, f"{letter}({name})")
+        wide, widest = max(map(len, labels)), max(len(cell) for row in cells for cell in row)
+        for label, row in zip(labels, cells, strict=True):
+            lines.append(f"{label:<{wide}}  " + "  ".join(cell.rjust(widest) for cell in row))
+        lines += _near_polynomial(labels[2], name, (x, f), transformed[1 - side])
+    return lines
+
+
+def _near_polynomial(
+    label: str, name: str, curve: tuple[Floats, Floats], g: Floats
+) -> Iterator[str]:
+    """Write the polynomial of lowest degree that correlates with g nearly as f does, if there is.
+
+    Between 1 and 99% of the rows; ``curve`` are the values of the variable and of f.
+    """
+    x, f = curve
+    low, high = np.quantile(x, (TAILS, 1 - TAILS))
+    inside = (x >= low) & (x <= high)
+    x, f, g = x[inside], f[inside], g[inside]
+    scale = 2 / (high - low) if high > low else np.inf
+    if not np.isfinite([scale, scale * high]).all() or min(np.ptp(f), np.ptp(g)) == 0:
+        return
+    center = scale * low + 1
+    whole = np.corrcoef(f, g)[0, 1]
+    for degree in range(1, min(LARGEST_DEGREE, len(np.unique(x)) - 2) + 1):
+        fit = np.polynomial.Polynomial.fit(scale * x - center, f, degree, window=[-1, 1])
+        fit = fit.convert(domain=[-1, 1])
+        kept = np.corrcoef(fit(scale * x - center), g)[0, 1]
+        if kept >= LEAST_KEPT * whole:
+            variable = name if name.isidentifier() else "x"
+            powers = functools.partial(_powers, fit)
+            text = polynomial_as_text(powers, float(scale), float(center), variable)
+            yield f"{label} is nearly {text}: {kept:.2f} instead of {whole:.2f}"
+            return
+
+
+def _powers(polynomial: np.polynomial.Polynomial, slope: float, offset: float) -> Floats:
+    return np.asarray(polynomial(np.polynomial.Polynomial([offset, slope])).coef)
+
+
 def _of_level_and_number(
-    names: tuple[str, str], columns: tuple[Floats, Floats], levels: Sequence[str], form: Format
+    names: tuple[str, str],
+    columns: tuple[Floats, Floats],
+    levels: Sequence[str],
+    form: Format,
+    whole: float,
 ) -> str:
-    """Return a sentence on the medians of a number in the levels of a category."""
+    """Return a sentence on a number in the levels of a category, in which its ranks are extreme.
+
+    With medians there, or means where these are the same; ``whole`` is the correlation of the
+    transformations.
+    """
     codes, x = columns[0].astype(int), columns[1]
-    present = np.unique(codes)
-    medians = np.array([np.median(x[codes == code]) for code in present])
-    order = np.argsort(medians, kind="stable")
-    low, high = present[order[0]], present[order[-1]]
-    if medians[order[0]] == medians[order[-1]]:
-        return f"{names[1]} has the same median in all levels of {names[0]}, but another spread"
-    middle = [form(float(medians[order[place]])) for place in (0, -1)]
+    present, codes = np.unique(codes, return_inverse=True)
+    rank, counts = ranks(x[:, None])[:, 0], np.bincount(codes)
+    places = np.bincount(codes, rank - rank.mean()) / counts
+    if np.sqrt(counts @ places**2 / len(x)) < LEAST_SHARE_OF_MEAN * whole * rank.std():
+        return f"the spread of {names[1]} differs between levels of {names[0]}, its place hardly"
+    ends = int(np.argmin(places)), int(np.argmax(places))
+    kind, middle = "median", [float(np.median(x[codes == end])) for end in ends]
+    if not middle[0] < middle[1]:
+        kind, middle = "mean", [float(np.mean(x[codes == end])) for end in ends]
+    low, high = (levels[present[end]] for end in ends)
     return (
-        f"{names[1]} is lowest where {names[0]} is {levels[low]} (median {middle[0]}), highest"
-        f" where it is {levels[high]} ({middle[1]})"
+        f"{names[1]} is lowest where {names[0]} is {low} ({kind} {form(middle[0])}), highest"
+        f" where it is {high} ({form(middle[1])})"
     )
 
 

@@ -1,7 +1,7 @@
 """Fits: what callers see of a solution.
 
-`KBFit`, `SKFit` and `PartialFit` are frozen pytrees, with the transformations `CopulaTransform` and
-`PartialTransform`, a `Status`, and a standard error.  They pass through `jax.jit`, `jax.vmap` and
+`KBFit` and `SKFit` are frozen pytrees, with the transformations `CopulaTransform`, a `Status`, and
+a standard error.  They pass through `jax.jit`, `jax.vmap` and
 `jax.tree` like arrays do; a fit made under `jax.vmap` holds a batch of fits.  `as_fit` makes one of
 a solution.
 
@@ -15,7 +15,7 @@ import dataclasses
 import functools
 import importlib
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Any, ClassVar, TypeVar, cast
+from typing import Any, ClassVar, TypeVar, cast
 
 import jax
 import jax.numpy as jnp
@@ -24,11 +24,12 @@ from jax import Array, lax
 from jax.typing import DTypeLike
 from numpy.typing import ArrayLike
 
-from hgr_jax._texts import html_table
+from hgr_jax._arrays import is_traced
 from hgr_jax.core.arrays import as_given, as_pair, as_real_array, as_weights
 from hgr_jax.core.bias import is_dominant
 from hgr_jax.core.canonical import PreparedPair, Residuals, Solution, Transformation
-from hgr_jax.core.formulas import formula
+from hgr_jax.core.describe import MAX_PVALUE, NO_DEPENDENCE, both_in_words
+from hgr_jax.core.formulas import polynomial_as_text, powers_of_recurrence
 from hgr_jax.core.kernels import Encoder
 from hgr_jax.core.linalg import matmul
 from hgr_jax.core.numerics import (
@@ -45,9 +46,6 @@ from hgr_jax.core.orthonormal import Basis, PolynomialBasis
 from hgr_jax.core.rows import over_rows, row_by_row
 from hgr_jax.core.status import MESSAGES, Status
 
-if TYPE_CHECKING:
-    from matplotlib.figure import Figure
-
 
 def decide_status(*cases: tuple[Array, Status]) -> Array:
     """Return the status of the last case whose condition holds, or else OPTIMAL."""
@@ -61,22 +59,10 @@ FIGURES_SHOWN = 3
 """Number of figures of a batch that are printed at either end."""
 
 
-def is_concrete(tree: Any) -> bool:
-    """Return whether all leaves are arrays with values: not traced, abstract, or deleted."""
-    leaves = jax.tree.leaves(tree)
-    return bool(leaves) and all(
-        isinstance(leaf, np.ndarray | np.generic)
-        or (
-            isinstance(leaf, jax.Array)
-            and not isinstance(leaf, jax.core.Tracer)
-            and not leaf.is_deleted()
-        )
-        for leaf in leaves
-    )
-
-
 def _format_figures(value: Any) -> str:
     """Return one number, or the first and the last of many, as text."""
+    if not isinstance(value, np.ndarray | np.generic | Array) or is_traced(value):
+        return str(value)
     host = np.asarray(value)
     form = "d" if host.dtype.kind in "iub" else ".4g"
     if host.ndim == 0:
@@ -102,30 +88,12 @@ class ShownFit:
         return MESSAGES[Status(int(host))]
 
     def __repr__(self) -> str:
-        if not is_concrete(self):
-            return self._default_text()
-        figures, remark = self._figures()
-        line = ", ".join(f"{key}={value}" for key, value in figures.items())
-        return f"{type(self).__name__}({line})\n  {remark}"
-
-    def _repr_html_(self) -> str:
-        """Return the figures as a small table."""
-        if not is_concrete(self):
-            return html_table("", (), [[self._default_text()]])
-        figures, remark = self._figures()
-        return html_table(type(self).__name__, (), [*figures.items(), ("status", remark)])
-
-    def _default_text(self) -> str:
-        """Return the default text of a dataclass."""
-        fields = dataclasses.fields(self)  # type: ignore[arg-type]  # of the subclass
-        values = [f"{field.name}={getattr(self, field.name)!r}" for field in fields]
-        return f"{type(self).__qualname__}({', '.join(values)})"
-
-    def _figures(self) -> tuple[dict[str, str], str]:
-        """Return the figures, and the status in words or the number of fits."""
-        figures = {name: _format_figures(getattr(self, name)) for name in self.shown}
+        figures = [f"{name}={_format_figures(getattr(self, name))}" for name in self.shown]
+        line = f"{type(self).__name__}({', '.join(figures)})"
+        if not isinstance(self.status, np.ndarray | np.generic | Array) or is_traced(self.status):
+            return line
         message = self.message
-        return figures, f"{len(message)} fits" if isinstance(message, list) else message
+        return f"{line}\n  {f'{len(message)} fits' if isinstance(message, list) else message}"
 
 
 @dataclasses.dataclass(frozen=True)
@@ -139,21 +107,23 @@ class TransformedPair:
     f: Any = dataclasses.field(repr=False)
     g: Any = dataclasses.field(repr=False)
 
-    def score(self, a: ArrayLike, b: ArrayLike, *, weights: ArrayLike | None = None) -> Array:
+    def score(
+        self,
+        a: ArrayLike,
+        b: ArrayLike,
+        *,
+        weights: ArrayLike | None = None,
+        given: ArrayLike | None = None,
+    ) -> Array:
         """Return the Pearson correlation of ``f(a)`` and ``g(b)`` on data that were not fitted.
 
         In [-1, 1], and 0 where ``f(a)`` or ``g(b)`` does not vary.  On held-out rows it is not
         biased upward, as the sample value of HGR is.
 
         Args:
-          a, b: as in the fit, any number of rows.
+          a, b, given: as in the fit, any number of rows.
           weights: non-negative ``(n,)``, or None.
         """
-        return self._score(a, b, weights, None)
-
-    def _score(
-        self, a: ArrayLike, b: ArrayLike, weights: ArrayLike | None, given: ArrayLike | None
-    ) -> Array:
         a, b = as_pair(a, b, weights=weights, given=given)
         weights = as_weights(weights, a.shape[0], a.dtype)
         c = as_given(given, a.shape[0], a.dtype)
@@ -186,6 +156,11 @@ class KBFit(ShownFit, TransformedPair):
       standard_error: of the correlation: ``sqrt(sum_i w_i^2 psi_i^2)`` with ``psi = f g -
         correlation (f^2 + g^2) / 2``, in the limit of many rows.  Differentiable.
       effective_rows: ``1 / sum_i w_i^2``; without weights the number of rows.
+
+    Given other variables c, f and g are residuals, which take c too: ``f(a, given=c)``.  Sign,
+    ``alpha`` and ``beta`` belong to the functions of a and b alone; ``degrees`` counts the
+    directions that c does not explain, and the number of functions of c is subtracted from
+    ``effective_rows``.
     """
 
     f: CopulaTransform
@@ -211,29 +186,35 @@ class KBFit(ShownFit, TransformedPair):
         """Mixing coefficients of g, ``(k,)``: ``g.coefficients``."""
         return self.g.coefficients
 
-    def plot(self, a: ArrayLike, b: ArrayLike, *, names: tuple[str, str] = ("a", "b")) -> Figure:
-        """Draw the data, f, g and the transformed data: `hgr_jax.plotting.plot_fit`.
+    def describe(self, a: ArrayLike, b: ArrayLike, *, names: tuple[str, str] = ("a", "b")) -> str:
+        """Say in words, in units of the variables, what f and g do.
+
+        They rise, fall, or turn by more than a fifth of their range, between 1 and 99% of the rows;
+        as `HGRFit.describe` does of the functions of HGR.
 
         Args:
-          a, b: the data to draw, ``(n,)``.
+          a, b: numbers ``(n,)``.
           names: of a and of b.
 
+        Returns:
+          A sentence; ``"no dependence found"`` where `independence_test` does not reject at 5%.
+
         Raises:
-          ImportError: without matplotlib, naming the command that installs it.
           ValueError: for a batch of fits, or variables of several columns.
 
         Example:
           >>> import jax.numpy as jnp, hgr_jax
           >>> a = jnp.linspace(-1, 1, 101)
-          >>> fit = hgr_jax.kb_fit(a, a**2)
-          >>> figure = fit.plot(a, a**2, names=("a", "square"))
+          >>> hgr_jax.kb_fit(a, a**2).describe(a, a**2, names=("speed", "drag"))
+          'drag is lowest near speed = -0.08, and rises on both sides'
         """
         check_single(np.shape(self.correlation))
-        # Imported by name, as plotting is in a layer above.
-        figure: Figure = importlib.import_module("hgr_jax.plotting").plot_fit(
-            self, a, b, names=names
-        )
-        return figure
+        # Imported by name, as tests are in a layer above.
+        test = importlib.import_module("hgr_jax.inference").independence_test(a, b)
+        if not test.pvalue <= MAX_PVALUE:
+            return NO_DEPENDENCE
+        x, y, f, g = (np.asarray(z, np.float64) for z in (a, b, self.f(a), self.g(b)))
+        return both_in_words(names, (x, y), (f, g))
 
 
 @jax.tree_util.register_dataclass
@@ -252,39 +233,6 @@ class SKFit(KBFit):
     def explains(self) -> str:
         """The winning direction in words; needs a concrete value."""
         return ("b = f(a)", "a = g(b)")[int(self.direction)]
-
-
-@jax.tree_util.register_dataclass
-@dataclasses.dataclass(frozen=True, repr=False)
-class PartialFit(KBFit):
-    """A fit of the residuals of two variables given others c: the result of ``kb_fit(given=c)``.
-
-    It differs from a `KBFit` in that ``f`` and ``g``, each a `PartialTransform`, take c too: ``f(a,
-    given=c)``.  Sign, ``alpha`` and ``beta`` belong to the functions of a and b alone; ``degrees``
-    counts the directions that c does not explain, and the number of functions of c is subtracted
-    from ``effective_rows``.
-    """
-
-    f: PartialTransform
-    g: PartialTransform
-
-    def score(
-        self,
-        a: ArrayLike,
-        b: ArrayLike,
-        *,
-        weights: ArrayLike | None = None,
-        given: ArrayLike | None = None,
-    ) -> Array:
-        """Return the correlation of ``f(a, given=c)`` and ``g(b, given=c)`` on other data.
-
-        As `KBFit.score`: in [-1, 1], and on held-out rows not biased.
-
-        Args:
-          a, b, given: as in the fit, any number of rows.
-          weights: non-negative ``(n,)``, or None.
-        """
-        return self._score(a, b, weights, given)
 
 
 _Evaluation = TypeVar("_Evaluation", bound=Callable[..., Array])
@@ -315,21 +263,29 @@ class CopulaTransform:
     to, unless the correlation is 0; then it may be 0.  It is evaluated in the orthonormal basis
     of the fit, which stays accurate where `coefficients` on raw powers lose digits.
 
+    In a fit given other variables c it is a residual, which takes c too:
+
+        transform(x, given=c) = f(x) - explained(c)
+
+    with ``explained`` the regression of f on functions of the kernel of c, with which it does not
+    correlate.  `coefficients`, `intercept` and `formula` are those of f alone.
+
     Differentiable in ``x`` and, through the fit, in the data it was fitted to.
     """
 
     encoder: Encoder
     side: Transformation
+    explained: CopulaTransform | None = None
 
     @takes_one_value
-    def __call__(self, x: ArrayLike) -> Array:
-        """Return values ``(n,)`` at ``x``, of the kind and number of columns of the fit's data.
+    def __call__(self, x: ArrayLike, given: ArrayLike | None = None) -> Array:
+        """Return values ``(n,)`` at ``x`` (and ``given``, if the fit had it), as in the fit.
 
         A scalar at one number.
         """
         check_single(self.side.coefficients.shape[:-1])
         x = as_new_data(x, self.encoder.variables, self.side.coefficients.dtype)
-        return _evaluate(x, None, self)
+        return _evaluate(x, as_new_given(given, self.explained, x), self)
 
     @property
     def coefficients(self) -> Array:
@@ -369,34 +325,21 @@ class CopulaTransform:
         check_single(self.side.coefficients.shape[:-1])
         if self.encoder.variables != 1:
             raise TypeError("formula() needs a polynomial kernel of one variable.")
-        return formula(self.side, str(name), digits)
-
-
-@jax.tree_util.register_dataclass
-@dataclasses.dataclass(frozen=True)
-class PartialTransform(CopulaTransform):
-    """The residual of a function of x given functions of other variables c.
-
-        transform(x, given=c) = f(x) - explained(c)
-
-    On the data of the fit it has zero mean and unit variance (with the weights) and correlates with
-    no function of the kernel of c; if the correlation is 0, it may be 0.  ``coefficients``,
-    ``intercept`` and ``formula`` describe f alone; ``explained``, a `CopulaTransform`, is the
-    regression of f on functions of c.
-    """
-
-    explained: CopulaTransform
-
-    @takes_one_value
-    def __call__(self, x: ArrayLike, given: ArrayLike | None = None) -> Array:
-        """Return values ``(n,)`` at ``x`` and, at the same rows, ``given``, as in the fit.
-
-        A scalar at one number.
-        """
-        check_single(self.side.coefficients.shape[:-1])
-        x = as_new_data(x, self.encoder.variables, self.side.coefficients.dtype)
-        c = as_new_given(given, self.explained.encoder, x)
-        return _evaluate(x, c, self)
+        basis, c = self.side.basis, np.asarray(self.side.coefficients, np.float64)
+        assert isinstance(basis, PolynomialBasis)
+        scale, center = np.asarray(basis.frame, np.float64).tolist()
+        if not np.isfinite([scale, center, *c]).all():
+            return "nan"
+        if scale == 0:  # a constant, whose polynomial is 0
+            return "0"
+        recurrence = np.asarray(basis.recurrence, np.float64)
+        return polynomial_as_text(
+            lambda slope, offset: powers_of_recurrence(recurrence, slope, offset) @ c,
+            scale,
+            center,
+            str(name),
+            digits,
+        )
 
 
 @jax.jit
@@ -434,14 +377,21 @@ def as_new_data(x: ArrayLike, columns: int | None, dtype: DTypeLike, *, name: st
     return x
 
 
-def as_new_given(given: ArrayLike | None, encoder: Encoder, x: Array) -> Array:
-    """Return the conditioning variables for a transform at ``x``, checked."""
+def as_new_given(given: ArrayLike | None, explained: Any, x: Array) -> Array | None:
+    """Return the conditioning variables for a transform at ``x``, checked.
+
+    ``explained`` is its regression on them, None where the fit had none.
+    """
+    if explained is None:
+        if given is not None:
+            raise ValueError("given must be None: the fit was of a and b alone, given none.")
+        return None
     if given is None:
         raise ValueError(
             "given is missing: the fit is conditional on other variables. Pass these at the same"
             " rows, as in fit.f(a, given=c) and fit.score(a, b, given=c)."
         )
-    given = as_new_data(given, encoder.variables, x.dtype, name="given")
+    given = as_new_data(given, explained.encoder.variables, x.dtype, name="given")
     if given.shape[0] != x.shape[0]:
         raise ValueError(f"given must have {x.shape[0]} rows, as x; got {given.shape[0]}.")
     return given
@@ -450,10 +400,9 @@ def as_new_given(given: ArrayLike | None, encoder: Encoder, x: Array) -> Array:
 @row_by_row(columns=2)
 def _evaluate(x: Array, given: Array | None, transform: CopulaTransform) -> Array:
     values = transform.side(transform.encoder(x))
-    if given is not None and isinstance(transform, PartialTransform):
-        explained = transform.explained
-        values = values - explained.side(explained.encoder(given))
-    return values
+    if given is None or transform.explained is None:
+        return values
+    return values - _evaluate(given, None, transform.explained)
 
 
 @over_rows(columns=4, weights=3)
@@ -549,7 +498,7 @@ def error_of(solution: Solution, pair: PreparedPair) -> Array:
     return standard_error(f, g, solution.pair.correlation)
 
 
-def _on_variables(fit: KBFit, pair: PreparedPair, residuals: Residuals) -> PartialFit:
+def _on_variables(fit: KBFit, pair: PreparedPair, residuals: Residuals) -> KBFit:
     """Express a fit of residual coordinates by functions of the variables."""
     coordinates = fit.f.side, fit.g.side
     direct, explained = on_variables(
@@ -559,14 +508,14 @@ def _on_variables(fit: KBFit, pair: PreparedPair, residuals: Residuals) -> Parti
     )
     c = residuals.conditioning
     f, g = (
-        PartialTransform(
+        CopulaTransform(
             side.encoder,
             Transformation(side.basis, function[0]),
             CopulaTransform(c.encoder, Transformation(c.basis, regression[0])),
         )
         for side, function, regression in zip(residuals.sides, direct, explained, strict=True)
     )
-    return PartialFit(**(vars(fit) | {"f": f, "g": g}))
+    return dataclasses.replace(fit, f=f, g=g)
 
 
 def on_variables(

@@ -6,11 +6,11 @@ centred and scaled variable.
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 import numpy as np
 
 from hgr_jax._arrays import Floats
-from hgr_jax.core.canonical import Transformation
-from hgr_jax.core.orthonormal import PolynomialBasis
 
 LARGEST_ERROR = 0.01
 """Largest error of a value by rounded coefficients, in standard deviations, anywhere in the region
@@ -25,27 +25,29 @@ MAX_RAW_DIGITS = 5
 MAX_DIGITS = 15
 
 
-def formula(side: Transformation, name: str, digits: int) -> str:
-    """Write a polynomial of the variable ``name``, with at least so many significant digits.
+Powers = Callable[[float, float], Floats]
+"""Returns the coefficients of a polynomial of ``slope u + offset`` on 1, u, u^2, ..."""
 
-    With more of them where a value would be off by more than `LARGEST_ERROR` otherwise.
+
+def polynomial_as_text(
+    powers: Powers, scale: float, center: float, name: str, digits: int = 3
+) -> str:
+    """Write a polynomial of ``scale x - center``, which is in [-1, 1], in powers of x.
+
+    Args:
+      powers: of the polynomial.
+      scale, center: of the variable.
+      name: of x.
+      digits: least number of significant digits; there are more where a value would be off by more
+        than `LARGEST_ERROR` otherwise.
     """
-    basis, c = side.basis, np.asarray(side.coefficients, np.float64)
-    assert isinstance(basis, PolynomialBasis)
-    scale, center = np.asarray(basis.frame, np.float64).tolist()
-    if not np.isfinite([scale, center, *c]).all():
-        return "nan"
-    if scale == 0:  # a constant, whose polynomial is 0
-        return "0"
     shift, unit = _round_unit(1 / scale, center / scale)
     x = (np.linspace(-1, 1, 201) + center) / scale
     u = (x - shift) / unit
-    recurrence = np.asarray(basis.recurrence, np.float64)
-    centred = _powers(recurrence, scale * unit, scale * shift - center) @ c
+    centred = powers(scale * unit, scale * shift - center)
     values = np.polynomial.polynomial.polyval(u, centred)
     with np.errstate(all="ignore"):  # powers of raw data may overflow
-        raw = _powers(recurrence, scale, -center) @ c
-        texts, exact = _rounded(raw, x, values, digits, MAX_RAW_DIGITS)
+        texts, exact = _rounded(powers(scale, -center), x, values, digits, MAX_RAW_DIGITS)
     if exact:
         return _sum_of_terms(texts, name)
     symbol = "t" if name == "u" else "u"
@@ -53,7 +55,7 @@ def formula(side: Transformation, name: str, digits: int) -> str:
     return f"{_sum_of_terms(texts, symbol)}, {symbol} = {_centred(name, shift, unit)} / {unit:.15g}"
 
 
-def _powers(recurrence: Floats, slope: float, offset: float) -> Floats:
+def powers_of_recurrence(recurrence: Floats, slope: float, offset: float) -> Floats:
     """Return ``(d + 1, d + 1)``: column j expands ``p_j`` of ``slope u + offset`` on 1, u, ..."""
     degree = recurrence.shape[1]
     table = np.zeros((degree + 1, degree + 1))

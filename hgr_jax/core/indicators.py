@@ -13,7 +13,7 @@ class Indicators:
     """The kernel of a category: ``x (n,)`` of codes 0, 1, ... to one-hot features ``(n, count)``.
 
     They span all functions of the category; KB of two categories is the first correlation of
-    correspondence analysis.  Codes from ``count`` on belong to no level.
+    correspondence analysis.  Other codes belong to no level; NaN and infinity make NaN.
 
     Example:
       >>> import jax.numpy as jnp, hgr_jax
@@ -28,4 +28,4 @@ class Indicators:
     def __call__(self, x: Any) -> Any:
         """Return the features of the codes ``x``."""
         levels = np.arange(self.count).astype(x.dtype)
-        return (x[:, None] == levels[None, :]).astype(x.dtype)
+        return (x[:, None] == levels[None, :]).astype(x.dtype) + 0 * x[:, None]

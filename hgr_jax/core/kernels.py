@@ -6,9 +6,8 @@ that the features span, so the package never works with raw powers (in float32 t
 ``1e4 + noise`` has lost the noise): it works in a basis of that space (`orthonormal`).
 
 * `polynomial_kernel`: the paper's matrix P; `Encoder`, `encode`: a kernel as applied to data;
-* `splines`, `hats`, `fourier`, `indicators`: kernels of one variable for what polynomials cannot
-  follow: kinks, jumps, waves, categories.  Each is a frozen dataclass: equal kernels share their
-  compiled programs.
+* `splines`, `fourier`: kernels of one variable for what polynomials cannot follow: kinks, jumps,
+  waves.  Each is a frozen dataclass: equal kernels share their compiled programs.
 """
 
 from __future__ import annotations
@@ -17,7 +16,7 @@ import dataclasses
 import functools
 import itertools
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from typing import Any
 
 import jax
@@ -29,7 +28,6 @@ from numpy.typing import ArrayLike
 from hgr_jax._arrays import is_traced
 from hgr_jax._checks import check_count, check_kernel
 from hgr_jax.core.arrays import as_given, as_pair, as_real_array, as_weights
-from hgr_jax.core.indicators import Indicators
 from hgr_jax.core.monomials import check_monomials, monomial_exponents
 from hgr_jax.core.orthonormal import PolynomialBasis, fit_polynomials
 
@@ -221,8 +219,9 @@ def splines(keypoints: ArrayLike, degree: int = 3) -> Splines:
     span of B-splines.
 
     Args:
-      keypoints: at least 2 rising numbers, such as `quantiles` gives; ends included.
-      degree: of the pieces, int >= 1.
+      keypoints: at least 2 rising numbers, such as quantiles of the data; ends included.  They are
+        static.
+      degree: of the pieces, int >= 1; piecewise linear functions have degree 1.
 
     Returns:
       A hashable callable ``(n,) -> (n, m - 2 + degree)``, to pass as ``h`` or ``k``.
@@ -244,35 +243,6 @@ def splines(keypoints: ArrayLike, degree: int = 3) -> Splines:
       0.83
     """
     return Splines(_rising("keypoints", keypoints), check_count("degree", degree))
-
-
-def hats(keypoints: ArrayLike) -> Splines:
-    """Return the kernel of piecewise linear functions, constant beyond their keypoints.
-
-    Feature j is 1 at keypoint j, 0 at the others, and linear between; the first feature is left
-    out, as a constant is never needed.  These are the `splines` of degree 1.
-
-    Args:
-      keypoints: as of `splines`.
-
-    Returns:
-      A hashable callable ``(n,) -> (n, len(keypoints) - 1)``, to pass as ``h`` or ``k``.
-
-    Raises:
-      TypeError, ValueError: as `splines` does.
-
-    Source: Garcia & Gupta, "Lattice Regression" (2009).
-
-    Example:
-      >>> import jax.numpy as jnp
-      >>> from hgr_jax.kernels import hats
-      >>> print(hats([0, 1, 3])(jnp.array([-1.0, 0.5, 2.0, 9.0])))
-      [[0.  0. ]
-       [0.5 0. ]
-       [0.5 0.5]
-       [0.  1. ]]
-    """
-    return splines(keypoints, degree=1)
 
 
 @dataclasses.dataclass(frozen=True)
@@ -318,81 +288,6 @@ def fourier(terms: int, period: float) -> Fourier:
     if len(length) != 1 or length[0] <= 0:
         raise ValueError(f"period must be one number above 0; got {period!r}.")
     return Fourier(check_count("terms", terms), length[0])
-
-
-@dataclasses.dataclass(frozen=True)
-class OneHot:
-    """The kernel that `indicators` makes of values."""
-
-    levels: tuple[float, ...]
-
-    def __call__(self, x: Array) -> Array:
-        """Return the features ``(n, len(levels))``."""
-        x = _one_variable("indicators", x)
-        same = x[:, None] == np.asarray(self.levels, x.dtype)[None, :]
-        return jnp.where(jnp.isfinite(x)[:, None], same.astype(x.dtype), jnp.nan)
-
-
-def indicators(levels: int | Sequence[float]) -> Callable[[Array], Array]:
-    """Return the kernel of all functions of a variable of few values: one-hot features.
-
-    Args:
-      levels: number of codes 0, 1, ..., or the values themselves, rising; data of other values
-        belong to no level.
-
-    Returns:
-      A hashable callable ``(n,) -> (n, m)``, to pass as ``h`` or ``k``: of codes
-      `Indicators`.
-
-    Raises:
-      TypeError, ValueError: for other levels; and where it is applied, for several variables.
-
-    Example:
-      >>> import jax.numpy as jnp, hgr_jax
-      >>> from hgr_jax.kernels import indicators
-      >>> stars, price = jnp.array([1, 2, 5, 1, 2, 5]), jnp.array([3.0, 9.0, 3.1, 2.9, 9.0, 3.0])
-      >>> print(f"{hgr_jax.kb(stars, price, h=indicators([1, 2, 5]), k=1):.3f}")
-      1.000
-    """
-    if np.ndim(levels) == 0:
-        return Indicators(check_count("levels", levels))
-    return OneHot(_rising("levels", levels))
-
-
-def quantiles(x: ArrayLike, count: int) -> tuple[float, ...]:
-    """Return up to ``count`` quantiles of data, as keypoints of `hats` and `splines`.
-
-    These are the quantiles of (j + 1/2) / count for j = 0 .. count - 1, without repetitions.
-    Transformations are constant beyond the first and the last: for a dependence of the tails alone,
-    choose keypoints further out.
-
-    Args:
-      x: real array ``(n,)``, concrete: a kernel is static.
-      count: int >= 2.
-
-    Returns:
-      Rising numbers of Python.
-
-    Raises:
-      TypeError, ValueError: for traced data, other shapes, a count below 2, values that are not
-        finite, or equal quantiles.
-
-    Example:
-      >>> import numpy as np
-      >>> from hgr_jax.kernels import quantiles
-      >>> print(quantiles(np.arange(101.0), 5))
-      (10.0, 30.0, 50.0, 70.0, 90.0)
-    """
-    if is_traced(x):
-        raise TypeError("x must be concrete, as keypoints are static; it is traced.")
-    values = np.asarray(as_real_array("x", x, max_ndim=1), np.float64)
-    count = check_count("count", count, 2)
-    if not np.isfinite(values).all():
-        raise ValueError("x must be finite to have quantiles; leave out its missing values first.")
-    keypoints = np.unique(np.quantile(values, (np.arange(count) + 0.5) / count))
-    if len(keypoints) < 2:
-        raise ValueError(f"x must vary; all of its {count} quantiles are {keypoints[0]}.")
-    return tuple(keypoints.tolist())
 
 
 def _one_variable(name: str, x: Array) -> Array:

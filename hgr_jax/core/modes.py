@@ -13,7 +13,6 @@ from numpy.typing import ArrayLike
 from hgr_jax.core.canonical import PreparedPair, Transformation, WhitenedPair, whiten
 from hgr_jax.core.fits import (
     CopulaTransform,
-    PartialTransform,
     ShownFit,
     as_new_data,
     as_new_given,
@@ -40,8 +39,8 @@ class SpectrumTransform:
     other; in a mode of correlation 0 the transformation may be 0.  ``transform[i]`` is the
     `CopulaTransform` of mode i.  Differentiable in ``x`` and, through the fit, in the data.
 
-    In a fit given other variables c, transformations take c too, ``f(x, given=c)``;
-    ``transform[i]`` is a `PartialTransform`, and ``explained`` the regressions on functions of c.
+    In a fit given other variables c, transformations take c too, ``f(x, given=c)``, and
+    ``explained`` are the regressions on functions of c.
     """
 
     encoder: Encoder
@@ -57,12 +56,7 @@ class SpectrumTransform:
         """
         check_single(self.weights.shape[:-2])
         x = as_new_data(x, self.encoder.variables, self.weights.dtype)
-        c = None
-        if self.explained is not None:
-            c = as_new_given(given, self.explained.encoder, x)
-        elif given is not None:
-            raise ValueError("given must be None: the fit was of a and b alone, given none.")
-        return _evaluate_modes(x, c, self)
+        return _evaluate_modes(x, as_new_given(given, self.explained, x), self)
 
     def __len__(self) -> int:
         check_single(self.weights.shape[:-2])
@@ -72,9 +66,8 @@ class SpectrumTransform:
         if not -len(self) <= mode < len(self):
             raise IndexError(f"there are {len(self)} modes, counted from 0; got {mode}.")
         side = Transformation(self.basis, self.weights[mode])
-        if self.explained is None:
-            return CopulaTransform(self.encoder, side)
-        return PartialTransform(self.encoder, side, self.explained[mode])
+        explained = None if self.explained is None else self.explained[mode]
+        return CopulaTransform(self.encoder, side, explained)
 
 
 @row_by_row(columns=2)
@@ -104,22 +97,12 @@ class SpectrumFit(ShownFit):
     degrees: Array
     status: Array
 
-    shown: ClassVar = ("correlations", "total", "mutual_information", "degrees")
+    shown: ClassVar = ("correlations", "total", "degrees")
 
     @property
     def total(self) -> Array:
         """The root of the mean of the squared correlations: `hgr_jax.total`."""
         return safe_sqrt(jnp.mean(self.correlations * self.correlations, axis=-1))
-
-    @property
-    def mutual_information(self) -> Array:
-        """``-1/2 sum_i log(1 - correlations_i^2)``, in nats; infinite where a correlation is 1.
-
-        This is the mutual information of two groups of jointly normal variables with these
-        canonical correlations.  (For a bivariate normal pair it is the first term alone.)
-        """
-        squares = self.correlations * self.correlations
-        return -jnp.sum(jnp.log1p(-squares), axis=-1) / 2
 
 
 def _whitened_pair(pair: PreparedPair) -> tuple[WhitenedPair, Array, Array]:

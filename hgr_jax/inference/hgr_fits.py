@@ -19,8 +19,16 @@ from hgr_jax._checks import (
     check_level,
     check_same_rows,
 )
+from hgr_jax._texts import pvalue_as_text
 from hgr_jax._threads import one_blas_thread
-from hgr_jax.core.describe import Means, describe
+from hgr_jax.core.describe import (
+    MAX_PVALUE,
+    NO_DEPENDENCE,
+    Levels,
+    Means,
+    describe,
+    in_full,
+)
 from hgr_jax.core.host.conditional_hgr import ConditionalHGRFit
 from hgr_jax.core.host.estimates import HGREstimate, correlation_of
 from hgr_jax.inference.independence import independence_test
@@ -273,14 +281,31 @@ class HGRFit:
           >>> hgr_jax.hgr_fit(a, noise / 4 - a**2).describe(("age", "score"))[:28]
           'score is highest near age = '
         """
-        if self._estimate is None or not self.pvalue <= 0.05:
-            return "no dependence found"
-        levels = [
-            side.levels if isinstance(side, LevelTransform) else None for side in (self.f, self.g)
-        ]
-        transformed = self._estimate.functions
+        if self._estimate is None or not self.pvalue <= MAX_PVALUE:
+            return NO_DEPENDENCE
         means = Means.of(*self._estimate.pair.sides, self._estimate.pair.shares)
-        return describe(names, self._columns, (levels[0], levels[1]), transformed, means)
+        return describe(names, self._columns, self._levels, self._estimate.functions, means)
+
+    @property
+    def _levels(self) -> tuple[Levels, Levels]:
+        f, g = (
+            side.levels if isinstance(side, LevelTransform) else None for side in (self.f, self.g)
+        )
+        return f, g
+
+    def __str__(self) -> str:
+        """Say it in full: value, interval and p-value, the sentence, and f and g in numbers.
+
+        As polynomials of degree 3 at most where such are near, with 95% of the correlation.
+        """
+        low, high = self.interval()
+        value = f"HGR {self.correlation:.3f}, 95% interval {low:.3f} to {high:.3f}"
+        law = f"p-value {pvalue_as_text(self.pvalue)}, {self.rows:,.0f} rows"
+        lines = [f"{value}, {law}", self.describe()]
+        if self._estimate is not None and self.pvalue <= MAX_PVALUE:
+            functions = self._estimate.functions
+            lines += in_full(("a", "b"), self._columns, self._levels, functions)
+        return "\n".join(lines)
 
     @property
     def held_out(self) -> float:

@@ -16,7 +16,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from hgr_jax._optional import names_in_modules
-from hgr_jax.core.fits import CopulaTransform, PartialFit, PartialTransform, SKFit
+from hgr_jax.core.fits import CopulaTransform, SKFit
 from hgr_jax.core.modes import SpectrumTransform
 from hgr_jax.measures.ace import AceCurve, AceFit, ace, ace_fit
 from hgr_jax.measures.classical import oracle, pearson, spearman
@@ -38,8 +38,6 @@ __all__ = [
     "CopulaTransform",
     "NeuralFit",
     "NeuralTransform",
-    "PartialFit",
-    "PartialTransform",
     "SKFit",
     "SpectrumTransform",
     "ace",

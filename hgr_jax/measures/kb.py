@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any, overload
+from typing import Any
 
 import jax.numpy as jnp
 from jax import Array, lax
@@ -11,7 +11,7 @@ from numpy.typing import ArrayLike
 from hgr_jax._checks import check_choice
 from hgr_jax.core.arrays import as_vector
 from hgr_jax.core.canonical import SOLVERS, correlation, solve
-from hgr_jax.core.fits import KBFit, PartialFit, as_fit
+from hgr_jax.core.fits import KBFit, as_fit
 from hgr_jax.core.kernels import KernelLike, check_two_kernels
 from hgr_jax.core.partial import prepare_given
 from hgr_jax.core.rows import over_rows
@@ -93,36 +93,6 @@ def kb(
     return value
 
 
-@overload
-def kb_fit(
-    a: ArrayLike,
-    b: ArrayLike,
-    h: KernelLike = 5,
-    k: KernelLike = 5,
-    *,
-    weights: ArrayLike | None = None,
-    given: None = None,
-    given_degree: KernelLike = 5,
-    init: KBFit | None = None,
-    solver: str = "projected_gradient",
-) -> KBFit: ...
-
-
-@overload
-def kb_fit(
-    a: ArrayLike,
-    b: ArrayLike,
-    h: KernelLike = 5,
-    k: KernelLike = 5,
-    *,
-    weights: ArrayLike | None = None,
-    given: ArrayLike,
-    given_degree: KernelLike = 5,
-    init: None = None,
-    solver: str = "projected_gradient",
-) -> PartialFit: ...
-
-
 def kb_fit(
     a: ArrayLike,
     b: ArrayLike,
@@ -146,7 +116,7 @@ def kb_fit(
       A `KBFit`, differentiable by the implicit function theorem wherever the top canonical
       correlation is simple.  (The paper scales f by the correlation.)
 
-      With ``given`` a `PartialFit`, whose transformations are residuals given polynomials of c,
+      With ``given`` its transformations are residuals given polynomials of c,
 
           fit.f(a, given=c) = f(a) - E_c[f(a)],   fit.g(b, given=c) = g(b) - E_c[g(b)],
 
@@ -209,7 +179,7 @@ def check_init(init: Any, b: Array) -> KBFit | None:
         raise TypeError(
             f"init must be a fit (the result of kb_fit) or None; got {type(init).__name__}."
         )
-    if isinstance(init, PartialFit):
+    if init.f.explained is not None:
         raise ValueError("init must be a fit of a and b alone; got one given other variables.")
     columns = 1 if b.ndim == 1 else b.shape[1]
     if init.g.encoder.variables not in (None, columns):

@@ -30,19 +30,20 @@ class CategoryTransform(CopulaTransform):
       pooled: rare labels, which the last level replaces.
     """
 
-    levels: tuple[str, ...] = dataclasses.field(metadata={"static": True})
+    levels: tuple[str, ...] = dataclasses.field(default=(), metadata={"static": True})
     pooled: tuple[str, ...] = dataclasses.field(default=(), metadata={"static": True})
 
     @takes_one_value
-    def __call__(self, x: ArrayLike) -> Array:
+    def __call__(self, x: ArrayLike, given: ArrayLike | None = None) -> Array:
         """Return values ``(n,)`` at labels of the category, or at positions in its levels.
 
         A scalar at one of them.
         """
         host = None if isinstance(x, Array) else np.asarray(x)
         if host is None or host.dtype.kind not in "OUT" or host.ndim != 1:
-            return super().__call__(x)
-        return super().__call__(codes_of_labels(host, self.levels, self.pooled))
+            return CopulaTransform.__call__(self, x, given)
+        codes = codes_of_labels(host, self.levels, self.pooled)
+        return CopulaTransform.__call__(self, codes, given)
 
 
 def kb_fit_of(scan: Any, names: tuple[str, str], kernels: tuple[Any, Any]) -> KBFit:
@@ -73,6 +74,6 @@ def _with_levels(fit: KBFit, categories: list[Any]) -> KBFit:
         if category is not None:
             plain = getattr(fit, side)
             sides[side] = CategoryTransform(
-                plain.encoder, plain.side, category.levels, category.pooled
+                plain.encoder, plain.side, levels=category.levels, pooled=category.pooled
             )
     return dataclasses.replace(fit, **sides) if sides else fit

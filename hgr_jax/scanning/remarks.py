@@ -27,9 +27,12 @@ from hgr_jax._arrays import Floats, Integers
 from hgr_jax._texts import as_date, counted, first_names, pvalue_as_text
 from hgr_jax.core.describe import (
     LEAST_SHARE_OF_MEAN,
+    Format,
+    Levels,
     Means,
     Shape,
     describe,
+    in_full,
     mean_in_words,
     number_in_words,
 )
@@ -136,32 +139,50 @@ class ExaminedPair:
 
     def sentence(self, scan: Any) -> str:
         """Say what the relation is, in units of the columns; given others only of two numbers."""
+        levels, formats = self._units(scan)
+        if self.details.residuals is None:
+            both = (self.f, self.g)
+            return describe(self.names, self.pair.columns, levels, both, self.means, formats)
+        if self.mean_given is None:
+            return ""
+        side, shape = self.mean_given
+        said = mean_in_words(self.names[side], self.names[1 - side], shape, formats[side])
+        return f"given {first_names(scan.settings['given'], MAX_GIVEN_SHOWN)}, {said}"
+
+    def in_full(self, scan: Any) -> list[str]:
+        """Return lines with the values of both transformations; none given other columns."""
+        if self.details.residuals is not None:
+            return []
+        levels, formats = self._units(scan)
+        return in_full(self.names, self.pair.columns, levels, (self.f, self.g), formats)
+
+    def _units(self, scan: Any) -> tuple[tuple[Levels, Levels], tuple[Format, Format]]:
         first = [scan.data.dates.get(name) for name in self.names]
         a, b = (
             number_in_words if date is None else functools.partial(as_date, date) for date in first
         )
         levels = [None if c is None else c.levels for c in map(scan.category, self.names)]
+        return (levels[0], levels[1]), (a, b)
+
+    @functools.cached_property
+    def means(self) -> Means:
+        """The mean of either column given the other; of residuals, along the columns themselves."""
         if self.details.residuals is None:
-            sides, means = (levels[0], levels[1]), Means.of(*self.pair.sides, self.pair.shares)
-            return describe(self.names, self.pair.columns, sides, (self.f, self.g), means, (a, b))
-        if self.mean_given is None:
-            return ""
-        side, shape = self.mean_given
-        said = mean_in_words(self.names[side], self.names[1 - side], shape, (a, b)[side])
-        return f"given {first_names(scan.settings['given'], MAX_GIVEN_SHOWN)}, {said}"
+            return Means.of(*self.pair.sides, self.pair.shares)
+        f, g = (m @ f for m, f in zip(self.pair.maps, self.pair.fitted.sides, strict=True))
+        return Means.of(*self.pair.sides, self.pair.shares, (f, g))
 
     @functools.cached_property
     def mean_given(self) -> tuple[int, Shape] | None:
-        """Along which of two numbers the mean of the other's residuals says more, and its shape.
+        """Along which of two numbers the mean says more given other columns, and its shape.
 
-        None where no columns are given, with a category, and where no mean says much.
+        None where it does not say much, with a category, and where no columns are given.
         """
-        if self.details.residuals is None or any(self.pair.of_levels):
+        side = self.means.side
+        little = self.means[side].share < LEAST_SHARE_OF_MEAN * self.value
+        if self.details.residuals is None or any(self.pair.of_levels) or little:
             return None
-        plain = [m @ f for m, f in zip(self.pair.maps, self.pair.fitted.sides, strict=True)]
-        means = Means.of(*self.pair.sides, self.pair.shares, (plain[0], plain[1]))
-        enough = max(means.shares) >= LEAST_SHARE_OF_MEAN * self.value
-        return means.shape(self.pair.columns) if enough else None
+        return side, self.means[side].along(self.pair.columns[side])
 
     @classmethod
     def of(cls, scan: Any, names: tuple[str, str], value: float) -> ExaminedPair | None:

@@ -11,8 +11,9 @@ import numpy as np
 from hgr_jax._arrays import Floats, Integers
 from hgr_jax._texts import as_date, counted, shortened
 from hgr_jax._threads import one_blas_thread
+from hgr_jax.core.describe import Shape
 from hgr_jax.core.host.linalg import clustered_order
-from hgr_jax.plotting import conditional_means
+from hgr_jax.plotting import conditional_medians
 from hgr_jax.scanning.facts import is_spread_out, marks_of
 from hgr_jax.scanning.findings import (
     FALSE_DISCOVERY_RATE,
@@ -226,7 +227,7 @@ def heat_map_columns(scan: Any, by: str = "rank_excess") -> Integers:
     """
     columns = scan._used
     if len(columns) > MAX_MAPPED:
-        paired, first_places = np.unique(scan.order(by), return_index=True)
+        paired, first_places = np.unique(scan._ordered(by).pairs, return_index=True)
         columns = np.sort(paired[np.argsort(first_places)[:MAX_MAPPED]])
     order = clustered_order(scan._square("correlation", columns))
     return np.asarray(columns[order])
@@ -337,9 +338,9 @@ def as_detail(result: Any, finding: Finding) -> Detail | None:
         curves.append(_curve(transform, column[present], category))
     dates = [result.data.dates.get(name) for name in names]
     rows_of = [column[present] for column in values]
-    means: tuple[Any, ...] = ((), ())
+    medians: tuple[Any, ...] = ((), ())
     if not any(categories):
-        means = conditional_means(*rows_of), conditional_means(*rows_of[::-1])
+        medians = conditional_medians(*rows_of), conditional_medians(*rows_of[::-1])
     marked = int(np.searchsorted(rows, influence.row)) if influence.dominates else None
     return Detail(
         a=names[0],
@@ -352,7 +353,7 @@ def as_detail(result: Any, finding: Finding) -> Detail | None:
         f=curves[0],
         g=curves[1],
         dates=(dates[0], dates[1]),
-        means=(means[0], means[1]),
+        medians=(medians[0], medians[1]),
     )
 
 
@@ -372,6 +373,9 @@ def _numbers_or_levels(values: Any, category: Category | None) -> list[Any]:
 def _curve(transform: HostTransformation, values: Any, category: Category | None) -> Curve:
     if category is None:
         grid = np.linspace(values.min(), values.max(), CURVE_POINTS)
-        return Curve(grid.tolist(), transform(grid).tolist())
+        shape = Shape.of(values, transform(values))
+        at = shape.points[list(shape.turns)]
+        turns = list(zip(at.tolist(), transform(at).tolist(), strict=True))
+        return Curve(grid.tolist(), transform(grid).tolist(), turns)
     levels = np.unique(values.astype(int))
     return Curve([category.levels[level] for level in levels], transform(levels).tolist())

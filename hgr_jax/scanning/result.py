@@ -30,7 +30,7 @@ from hgr_jax.scanning.findings import (
     findings_of,
     least_rows,
 )
-from hgr_jax.scanning.fits import Influence, PairDetails, details_of, fit_of, interval_of
+from hgr_jax.scanning.fits import Influence, details_of, fit_of, interval_of
 from hgr_jax.scanning.significance import SOURCES
 from hgr_jax.tables.columns import Columns
 from hgr_jax.tables.frames import as_rows, as_square
@@ -312,7 +312,7 @@ class Scan:
         return int(self._rows.estimated.sum())
 
     def __iter__(self) -> Iterator[Pair]:
-        """Yield all pairs that were estimated, in their `order`."""
+        """Yield all pairs that were estimated, in the order of `top`."""
         yield from self._pairs_of(self._ordered())
 
     def __contains__(self, names: object) -> bool:
@@ -367,20 +367,8 @@ class Scan:
         """Return the first pairs as a table, for notebooks."""
         return pairs_as_html(scan_title(self), self.top(10))
 
-    def order(self, by: str = "rank_excess") -> Integers:
-        """Return pairs ``(N, 2)`` of columns that were estimated, sorted.
-
-        Args:
-          by: ``"rank_excess"``, largest first: significant pairs (at a false discovery rate of 5%)
-            before the other pairs, and ties, as in a scan without ranks, by correlation;
-            ``"correlation"`` or its ``"excess"`` over |Pearson| (NaN, and last, with a category),
-            largest first; or ``"pvalue"``, smallest first, then by correlation.  Pairs that share
-            fewer than 20 rows, and fewer than half of the rows of the table, come last.
-        """
-        return self._ordered(by).pairs
-
     def _ordered(self, by: str = "rank_excess") -> PairRows:
-        """Return the rows of the pairs that were estimated, sorted as in `order`."""
+        """Return the rows of the pairs that were estimated, sorted as `top` says."""
         check_choice("by", by, ORDERS)
         rows = self._rows
         keys: list[NDArray[Any]] = [-rows.correlation]
@@ -395,7 +383,16 @@ class Scan:
         return rows.take(order[rows.estimated[order]])
 
     def top(self, n: int = 20, *, by: str = "rank_excess") -> list[Pair]:
-        """Return the first ``n`` pairs of `order`."""
+        """Return the first ``n`` pairs that were estimated.
+
+        Args:
+          n: their number.
+          by: ``"rank_excess"``, largest first: significant pairs (at a false discovery rate of 5%)
+            before the other pairs, and ties, as in a scan without ranks, by correlation;
+            ``"correlation"`` or its ``"excess"`` over |Pearson| (NaN, and last, with a category),
+            largest first; or ``"pvalue"``, smallest first, then by correlation.  Pairs that share
+            fewer than 20 rows, and fewer than half of the rows of the table, come last.
+        """
         return self._pairs_of(self._ordered(by).take(slice(check_count("n", n))))
 
     def _pairs_of(self, rows: PairRows) -> list[Pair]:
@@ -406,13 +403,13 @@ class Scan:
     def to_dict(
         self, *, by: str = "rank_excess", intervals: bool = False
     ) -> dict[str, NDArray[Any]]:
-        """Return all pairs as columns, sorted as in `order`.
+        """Return all pairs as columns, sorted as in `top`.
 
         The columns are those of `Pair`; ``low`` and ``high``, the ends of a 95% interval for HGR,
         and ``remark``, for pairs in the lists of `findings`.
 
         Args:
-          by: as in `order`.
+          by: as in `top`.
           intervals: whether ``low`` and ``high`` are given for all pairs: some milliseconds each.
         """
         columns = self._columns_of(self._ordered(by))
@@ -576,19 +573,8 @@ class Scan:
 
         None where there is no correlation.  Raises as `fit` does.
         """
-        pair = self.details(a, b)
-        return None if pair is None else pair.influence
-
-    def details(self, a: Any, b: Any) -> PairDetails | None:
-        """Fit one pair on the host, in double precision and without compiling anything.
-
-        None where there is no correlation.  Raises as `fit` does.
-        """
         details = details_of(self, *self._names(a, b))
-        if details is None:
-            return None
-        influence = details.influence.in_table(self.data)
-        return dataclasses.replace(details, influence=influence)
+        return None if details is None else details.influence.in_table(self.data)
 
     def values(self, name: Any) -> Floats:
         """Return a column ``(n,)`` as the scan reads it, NaN where it is missing.
@@ -636,7 +622,7 @@ class Scan:
             raise ValueError("this scan was loaded from a file, which holds no data; scan again.")
         return self._columns
 
-    def plot(self, *, ax: Axes | None = None, annotate: bool | None = None) -> Figure:
+    def plot(self, *, ax: Axes | None = None) -> Figure:
         """Draw a heat map of the columns that were used, clustered: HGR above the diagonal.
 
         Below it is the monotone part, `rank_linear`, or |Pearson| of a scan that has no HGR.  Of
@@ -644,7 +630,6 @@ class Scan:
 
         Args:
           ax: axes of matplotlib to draw into; default those of a figure of its own.
-          annotate: whether values are written into the cells; default: of up to 12 columns.
 
         Raises:
           ImportError: without matplotlib, naming the command that installs it.
@@ -658,7 +643,7 @@ class Scan:
         below, label_below = monotone_part(self)
         title = f"{label} above, {label_below} below"
         tables = self._square("correlation", columns), self._square(below, columns)
-        return plot_correlations(*tables, names, title=title, ax=ax, annotate=annotate)
+        return plot_correlations(*tables, names, title=title, ax=ax)
 
     def report(self, path: str | Path, *, title: str = "", by: str = "rank_excess") -> None:
         """Write a page of HTML to open in a browser: findings, all pairs, pictures, columns.
@@ -668,7 +653,7 @@ class Scan:
         Args:
           path: of the file, which is replaced.
           title: at the head of the page; default the name of the file.
-          by: the order of the pairs, as in `order`.
+          by: the order of the pairs, as in `top`.
 
         Raises:
           ValueError: for a scan that was loaded, which has no data.

@@ -4,6 +4,6 @@
 * `pfaffian`: its numerics.
 """
 
-from hgr_jax.inference.roys_root.law import log_survival, mean, quantile, survival
+from hgr_jax.inference.roys_root.law import log_survival, mean, quantile
 
-__all__ = ["log_survival", "mean", "quantile", "survival"]
+__all__ = ["log_survival", "mean", "quantile"]

@@ -1,6 +1,6 @@
 """Roy's largest root: the law of HGR-KB between independent variables.
 
-* `log_survival`, `survival`, `quantile`, `mean`: the law itself, exact into the far tail;
+* `log_survival`, `quantile`, `mean`: the law itself, exact into the far tail;
 * `log_survival_of_many`: `log_survival` at very many values, by interpolation;
 * `is_valid`: for which pairs of columns the law holds;
 * `log_errors`, `tail_corrections`: by how much it errs in its tail.
@@ -97,28 +97,6 @@ def log_survival(
     for part, problem, column in _by_dimensions(n, p, q, inside):
         result[part] = _tails(values[part], problem, column)[0]
     return result.reshape(shape)[()]
-
-
-def survival(
-    correlation: npt.ArrayLike, n: npt.ArrayLike, p: npt.ArrayLike, q: npt.ArrayLike
-) -> npt.NDArray[np.float64]:
-    """Return the p-value of a top canonical correlation: P(KB >= correlation).
-
-    Args:
-      correlation, n, p, q: as in `log_survival`, and so are degenerate cases and source.
-
-    Returns:
-      p-values in [0, 1], float64, of the broadcast shape; below some 1e-308 they are 0.
-
-    Raises:
-      TypeError, ValueError: as `log_survival` does.
-
-    Example:
-      >>> from hgr_jax.inference.roys_root import survival
-      >>> print(f"{survival(0.2, n=1000, p=5, q=5):.6f}")
-      0.000047
-    """
-    return np.exp(log_survival(correlation, n, p, q))
 
 
 def quantile(

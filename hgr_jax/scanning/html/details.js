@@ -65,17 +65,18 @@ function scatter(xs, ys, x, y) {
     .map((layer) => drawing("path", { ...look, d: layer.join("") }));
 }
 
-/* Means of each column in bins of the other, [place, mean, half a band]. */
+/* Medians of each column in bins of the other, [place, median, low, high]. */
 
-function conditionalMeans([ofB, ofA], x, y) {
+function conditionalMedians([ofB, ofA], x, y) {
   const path = (points) => `M${points.map(([u, v]) => `${x(u)} ${y(v)}`).join("L")}`;
-  const edge = (sign) => ofB.map(([place, mean, half]) => [place, mean + sign * half]);
-  const turned = ofA.map(([place, mean]) => [mean, place]);
+  const low = ofB.map(([place, , value]) => [place, value]);
+  const high = ofB.map(([place, , , value]) => [place, value]);
+  const turned = ofA.map(([place, median]) => [median, place]);
   return [
-    ...(ofA.length ? [drawing("path", { class: "mean other", d: path(turned) })] : []),
+    ...(ofA.length ? [drawing("path", { class: "median other", d: path(turned) })] : []),
     ...(ofB.length ? [
-      drawing("path", { class: "band", d: `${path([...edge(1), ...edge(-1).reverse()])}Z` }),
-      drawing("path", { class: "mean", d: path(ofB) }),
+      drawing("path", { class: "band", d: `${path([...high, ...low.reverse()])}Z` }),
+      drawing("path", { class: "median", d: path(ofB) }),
     ] : []),
   ];
 }
@@ -140,13 +141,13 @@ function groupsOf(a, b) {
     (values.length ? [0.05, 0.25, 0.5, 0.75, 0.95].map((share) => quantile(values, share)) : []));
 }
 
-/* The picture of the data: points and means, boxes, or shares. */
+/* The picture of the data: points and medians, boxes, or shares. */
 
-function dataPanel(caption, a, b, { means = [[], []], marked = null } = {}) {
+function dataPanel(caption, a, b, { medians = [[], []], marked = null } = {}) {
   if (!a.levels && !b.levels) {
     return panel(caption, axisOf(a), axisOf(b), (x, y) => [
       ...scatter(a.values, b.values, x, y),
-      ...conditionalMeans(means, x, y),
+      ...conditionalMedians(medians, x, y),
       ...ring(marked, a.values, b.values, x, y),
     ]);
   }
@@ -163,7 +164,7 @@ function dataPanel(caption, a, b, { means = [[], []], marked = null } = {}) {
 function transformation(side, symbol) {
   const caption = `${symbol}(${side.name})`;
   const yAxis = numberAxis(symbol, side.levels ? side.y.concat(0) : side.y);
-  const marks = (x, y) => (side.levels ? bars(side, x, y) : [line(side, x, y)]);
+  const marks = (x, y) => (side.levels ? bars(side, x, y) : line(side, x, y));
   return panel(caption, axisOf(side), yAxis, marks);
 }
 
@@ -182,7 +183,8 @@ function bars(side, x, y) {
 function line(side, x, y) {
   const points = side.x.map((value, i) => [value, side.y[i]])
     .filter((point) => !point.includes(null)).map(([u, v]) => `${x(u)} ${y(v)}`);
-  return drawing("path", { class: "curve", d: points.length ? `M${points.join("L")}` : "" });
+  const turns = side.turns.map(([u, v]) => drawing("circle", { class: "turn", cx: x(u), cy: y(v), r: 4 }));
+  return [drawing("path", { class: "curve", d: points.length ? `M${points.join("L")}` : "" }), ...turns];
 }
 
 /* A ring around the row that makes a large part of the correlation. */

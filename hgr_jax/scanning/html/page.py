@@ -36,10 +36,14 @@ Value = str | float | int | None
 
 @dataclasses.dataclass(frozen=True)
 class Curve:
-    """A copula transformation: ``y`` at ascending values or at the levels ``x`` of a category."""
+    """A copula transformation: ``y`` at ascending values or at the levels ``x`` of a category.
+
+    ``turns`` are the points where it turns.
+    """
 
     x: Sequence[float] | Sequence[str]
     y: Sequence[float]
+    turns: Sequence[tuple[float, float]] = ()
 
 
 @dataclasses.dataclass(frozen=True)
@@ -50,7 +54,7 @@ class Detail:
       points: ``(value of a, value of b)`` of at most about 1000 rows; texts for a category.
       f, g: transformations of both columns.
       facts: what is known of the pair in one line.
-      means: of two numbers, ``(value of a, mean of b, 1.96 standard errors)`` in bins of a; and the
+      medians: of two numbers, ``(median of a, median of b, its 95% limits)`` in bins of a; and the
         same with a and b exchanged.
       marked: the point that makes a large part of the correlation.
       dates: for a and b, the first date in seconds since 1970 (UTC) if the values are days.
@@ -64,7 +68,7 @@ class Detail:
     facts: str = ""
     marked: int | None = None
     dates: tuple[float | None, float | None] = (None, None)
-    means: tuple[Sequence[Sequence[float]], Sequence[Sequence[float]]] = ((), ())
+    medians: tuple[Sequence[Sequence[float]], Sequence[Sequence[float]]] = ((), ())
 
 
 @dataclasses.dataclass(frozen=True)
@@ -273,8 +277,8 @@ def _detail(detail: Detail) -> dict[str, Any]:
         _side(name, [point[i] for point in detail.points], curve, detail.dates[i])
         for i, (name, curve) in enumerate(((detail.a, detail.f), (detail.b, detail.g)))
     ]
-    means = [[_significant(point) for point in line] for line in detail.means]
-    return {"sides": sides, "means": means, "facts": detail.facts, "marked": detail.marked}
+    medians = [[_significant(point) for point in line] for line in detail.medians]
+    return {"sides": sides, "medians": medians, "facts": detail.facts, "marked": detail.marked}
 
 
 def _side(
@@ -284,7 +288,8 @@ def _side(
     side: dict[str, Any] = {"name": name, "y": _drawn([float(y) for y in curve.y]), "first": first}
     if not any(isinstance(value, str) for value in (*curve.x, *values)):
         grid = _drawn([float(x) for x in curve.x])
-        return side | {"levels": None, "values": _drawn([float(v) for v in values]), "x": grid}
+        side |= {"turns": [_drawn(turn) for turn in curve.turns], "levels": None, "x": grid}
+        return side | {"values": _drawn([float(v) for v in values])}
     codes: dict[str, int] = {}
     x = [codes.setdefault(str(level), len(codes)) for level in curve.x]
     points = [codes.setdefault(str(value), len(codes)) for value in values]
