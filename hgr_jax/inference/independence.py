@@ -83,6 +83,9 @@ variables."""
 CACHED_BYTES = 2**28
 """Bytes of the designs that `ConditionalTests` keeps."""
 
+CELLS_IN_CACHE = 2**17
+"""Number of values of functions of permuted rows that are multiplied at a time."""
+
 MOST_TABLE_CELLS = 4096
 """Largest number of cells of tables of counts that are drawn in place of orders of the rows."""
 
@@ -411,10 +414,13 @@ def test_levels_by_orders(
     if share is not None:
         f = f - (f @ share)[:, None]
     left = f / count if share is None else f * share
+    of_rows, at_once = np.ascontiguousarray(g.T), max(1, CELLS_IN_CACHE // g.size)
 
     def values_in(orders: Integers) -> Floats:
-        products = left @ g[:, orders].reshape(-1, count).T
-        return np.minimum(top_singular_values(products.reshape(*degrees, -1)), 1)
+        parts = (orders[i : i + at_once] for i in range(0, len(orders), at_once))
+        moments = np.concatenate([left @ of_rows.take(part, axis=0) for part in parts])
+        moments = np.ascontiguousarray(np.moveaxis(moments, 0, -1))
+        return np.minimum(top_singular_values(moments), 1)
 
     def scores_of(values: Floats) -> Floats:
         return log_survival_of_many(values[None], rows, *np.array(degrees)[:, None, None])[0]
