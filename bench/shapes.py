@@ -33,17 +33,17 @@ NEAR_TURN = 0.05
 Pair = tuple[np.ndarray, np.ndarray]
 
 NUMBER = r"(-?[\d.]+(?:e-?\d+)?)"
-PLACE = rf"{NUMBER}(?: \({NUMBER} to {NUMBER}\))?"
+PLACE = rf"{NUMBER}(?: \(between {NUMBER} and {NUMBER}\))?"
 MONOTONE = "y {0} with x$|x {0} with y$"
 FAMILIES = {
     "rises": MONOTONE.format("rises"),
     "falls": MONOTONE.format("falls"),
     "U": f"y is lowest near x = {PLACE}, and rises on both sides",
     "hill": f"y is highest near x = {PLACE}, and falls on both sides",
-    "N": f"y (?:rises|falls) to x = {PLACE}, (?:rises|falls) to x = {PLACE}, then",
-    "W": f"y (?:rises|falls) to x = {PLACE},(?: (?:rises|falls) to x = {PLACE},){{2}} then",
+    "N": f"y (?:rises|falls) until x = {PLACE}, (?:rises|falls) until x = {PLACE}, then",
+    "W": f"y (?:rises|falls) until x = {PLACE},(?: (?:rises|falls) until x = {PLACE},){{2}} then",
     "step": "[xy] steps (?:up|down) between [xy] = ",
-    "oscillation": "y goes up and down along x: |y (?:rises|falls) to x = (?:.*,){3} then",
+    "oscillation": "y goes up and down several times along x",
     "ring": r"[xy] is far from .* where [xy] is near .* \(a ring\)",
     "cross": "[xy] is far from .* where [xy] is far from",
     "fan": "the spread of [xy] (?:rises|falls|is (?:low|high)est)",
@@ -205,7 +205,9 @@ def counted(
         turns = [float(text.replace(",", "")) for text in re.findall(f"x = {NUMBER}", said)]
         reach = NEAR_TURN * np.ptp(np.quantile(x, (0.01, 0.99)))
         near = np.abs(np.subtract(turns[: len(relation.turns)], relation.turns)) <= reach
-        ranges = np.array(re.findall(rf"\({NUMBER} to {NUMBER}\)", said), float).reshape(-1, 2)
+        ranges = np.array(re.findall(rf"\(between {NUMBER} and {NUMBER}\)", said), float).reshape(
+            -1, 2
+        )
         ends = zip(ranges, relation.turns, strict=False)
         inside = all(low <= turn <= high for (low, high), turn in ends)
         total += Count(1, 1, int(near.all()), int(inside))

@@ -14,6 +14,9 @@ SECONDS_PER_DAY = 86400
 
 ELLIPSIS = "\N{HORIZONTAL ELLIPSIS}"
 
+OTHER_LEVELS = "(other levels)"
+"""The level into which rare levels of a category are pooled."""
+
 
 def shortened(text: str, length: int, mark: str = ELLIPSIS) -> str:
     """Shorten a text to ``length`` characters by leaving out its middle.

@@ -227,7 +227,8 @@ def plot_correlations(
     np.fill_diagonal(both, np.nan)
     ticks = range(len(names)) if len(names) <= MAX_LABELS else ()
     labels = [literal(names[tick], MAX_TICK_NAME) for tick in ticks]
-    axes = _heat_map_axes(len(names)) if ax is None else ax
+    side = min(3 + 0.22 * len(names), MAX_HEAT_MAP_INCHES)
+    axes: Any = ax or _new_figure(1.2 * side, side).subplots()
     figure: Any = axes.get_figure(root=True)
     image = axes.imshow(both, vmin=0, vmax=1, cmap="viridis")
     axes.set_xticks(ticks, labels, rotation=90, fontsize=TICK_POINTS)
@@ -238,13 +239,6 @@ def plot_correlations(
     figure.colorbar(image, ax=axes, shrink=0.8, label="correlation")
     drawn: Figure = figure
     return drawn
-
-
-def _heat_map_axes(columns: int) -> Axes:
-    """Return new axes for the cells of so many columns, and their names."""
-    side = min(3 + 0.22 * columns, MAX_HEAT_MAP_INCHES)
-    axes: Axes = _new_figure(1.2 * side, side).subplots()
-    return axes
 
 
 def _write_values(axes: Axes, table: np.ndarray, middle: float) -> None:

@@ -165,7 +165,7 @@ def _call(measure: Callable[..., Array], a: Any, b: Any, weights: Any, **kernels
 
 
 def _compute(measure: Callable[..., Array], a: Any, b: Any, weights: Any, **kernels: Any) -> Any:
-    torch = _torch()
+    torch = require("torch")
     named = {"a": a, "b": b} | ({} if weights is None else {"weights": weights})
     for name, value in named.items():
         _check_tensor(torch, name, value)
@@ -182,11 +182,6 @@ def _compute(measure: Callable[..., Array], a: Any, b: Any, weights: Any, **kern
         else:
             value = tensors[0].new_tensor(call(*map(_as_numpy, tensors)).item())
     return value.to(a.device)
-
-
-@functools.cache
-def _torch() -> Any:
-    return require("torch")
 
 
 def _check_tensor(torch: Any, name: str, value: Any) -> None:
@@ -211,7 +206,7 @@ def _check_tensor(torch: Any, name: str, value: Any) -> None:
 def _as_floats(name: str, tensor: Any, dtype: Any) -> Any:
     """Return a tensor on the CPU, in this dtype; warn where integers lose their differences."""
     floats = tensor.resolve_conj().resolve_neg().to("cpu", dtype)
-    if not (tensor.is_floating_point() or tensor.dtype == _torch().bool) and tensor.numel():
+    if not (tensor.is_floating_point() or tensor.dtype == require("torch").bool) and tensor.numel():
         warn_of_few_steps(name, _as_numpy(tensor), _as_numpy(floats))
     return floats
 
@@ -242,7 +237,7 @@ _value_and_gradients = jitted(_differentiate, static=("call", "needed"))
 @functools.cache
 def _autograd_function() -> Any:
     """Return the function of torch's autograd that computes a measure; it needs torch."""
-    torch = _torch()
+    torch = require("torch")
 
     class Measure(torch.autograd.Function):  # type: ignore[misc,name-defined]
         @staticmethod

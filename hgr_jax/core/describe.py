@@ -25,6 +25,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from hgr_jax._arrays import Floats, Integers, in_unit
+from hgr_jax._texts import OTHER_LEVELS
 from hgr_jax.core.formulas import polynomial_as_text
 from hgr_jax.core.host.ranks import ranks
 
@@ -75,6 +76,9 @@ HALVES = np.array(
 )
 """Number of parts of the rows, and which of them are in each half: balanced, ``(PARTS, 30)``."""
 
+SURE_WAY = 0.9
+"""Smallest share of the halves that go a way between turns as all rows do."""
+
 MORE_IN_HALVES = 2
 """Number of functions beyond the last moment that is more than chance that halves of the rows have
 too: what is left out moves a turn as well.  Known turns are in their ranges in 96 to 100%."""
@@ -89,7 +93,7 @@ correlation that it keeps."""
 MOST_LEVELS = 10
 """Largest number of levels that are written in full."""
 
-MOST_TURNS_NAMED = 4
+MOST_TURNS_NAMED = 3
 """Largest number of turns that are named; more are an oscillation."""
 
 Format = Callable[[float], str]
@@ -177,18 +181,28 @@ class Shape:
         return cls(bins.points, values, turns)
 
     def surely(self, bins: Bins, of_halves: Floats) -> Shape:
-        """Return the shape with its turns at their medians in halves, and with their ranges.
+        """Return the shape with the turns that halves of the rows have too, and their ranges.
 
-        ``of_halves (k, halves)`` are the values there.
+        ``of_halves (k, halves)`` are the values there.  Ways between turns that not nearly all
+        halves go are left out; the turns that stay are at their medians.
         """
-        ends = (0, *self.turns, len(self.points) - 1)
-        turns, ranges = list[int](), list[tuple[float, float]]()
-        for i, before, after in zip(range(len(self.turns)), ends, ends[2:], strict=False):
-            sign = 1 if self.rises == (i % 2 == 0) else -1
+        turns = [*self.turns]
+        while turns:
+            ends = np.array([0, *turns, len(self.points) - 1])
+            way, ways = np.diff(self.values[ends]), np.diff(of_halves[ends], axis=0)
+            sure = np.mean(way[:, None] * ways > 0, axis=1)
+            doubtful = int(np.argmin(sure))
+            if sure[doubtful] >= SURE_WAY:
+                break
+            del turns[max(doubtful - 1, 0) : doubtful + 1]
+        places, ranges = list[int](), list[tuple[float, float]]()
+        ends = np.array([0, *turns, len(self.points) - 1])
+        for before, turn, after in zip(ends, turns, ends[2:], strict=False):
+            sign = 1 if self.values[turn] > self.values[before] else -1
             at = before + 1 + np.sort(np.argmax(sign * of_halves[before + 1 : after], axis=0))
-            turns.append(int(at[len(at) // 2]))
+            places.append(int(at[len(at) // 2]))
             ranges.append((float(bins.ends[at[1], 0]), float(bins.ends[at[-2], 1])))
-        return dataclasses.replace(self, turns=tuple(turns), ranges=tuple(ranges))
+        return dataclasses.replace(self, turns=tuple(places), ranges=tuple(ranges))
 
     @property
     def edges(self) -> Floats:
@@ -197,10 +211,12 @@ class Shape:
         return self.points[(ends[:-1] + ends[1:]) // 2]
 
     def turns_as_text(self, form: Format) -> list[str]:
-        """Write where it turns, and how sure that is: ``1.5 (1.3 to 1.7)``."""
+        """Write where it turns, and how sure that is: ``1.5 (between 1.3 and 1.7)``."""
         texts = [form(self.points[turn]) for turn in self.turns]
         for i, (low, high) in enumerate(self.ranges):
-            texts[i] += "" if form(low) == form(high) else f" ({form(low)} to {form(high)})"
+            texts[i] += (
+                "" if form(low) == form(high) else f" (between {form(low)} and {form(high)})"
+            )
         return texts
 
     @property
@@ -419,9 +435,9 @@ def mean_in_words(by: str, of: str, shape: Shape, form: Format) -> str:
         most, then = ("highest", "falls") if shape.rises else ("lowest", "rises")
         return f"{of} is {most} near {by} = {at[0]}, and {then} on both sides"
     if len(at) > MOST_TURNS_NAMED:
-        return f"{of} goes up and down along {by}: {len(at)} turns, the first near {at[0]}"
+        return f"{of} goes up and down several times along {by}, the first turn near {at[0]}"
     ways = ["rises", "falls"] if shape.rises else ["falls", "rises"]
-    parts = [f"{ways[i % 2]} to {by} = {point}" for i, point in enumerate(at)]
+    parts = [f"{ways[i % 2]} until {by} = {point}" for i, point in enumerate(at)]
     return f"{of} {', '.join(parts)}, then {ways[len(at) % 2]}"
 
 
@@ -532,7 +548,9 @@ def _of_level_and_number(
     places = np.bincount(codes, rank - rank.mean()) / counts
     if np.sqrt(counts @ places**2 / len(x)) < LEAST_SHARE_OF_MEAN * whole * rank.std():
         return f"the spread of {names[1]} differs between levels of {names[0]}, its place hardly"
-    ends = int(np.argmin(places)), int(np.argmax(places))
+    named = np.flatnonzero([levels[code] != OTHER_LEVELS for code in present])
+    shown = named if len(named) > 1 else np.arange(len(present))
+    ends = shown[np.argmin(places[shown])], shown[np.argmax(places[shown])]
     kind, middle = "median", [float(np.median(x[codes == end])) for end in ends]
     if not middle[0] < middle[1]:
         kind, middle = "mean", [float(np.mean(x[codes == end])) for end in ends]

@@ -187,20 +187,9 @@ class HGRFit:
     @classmethod
     def unknown(cls) -> HGRFit:
         """Return the fit of data without a value."""
-        nowhere = RankTransform(np.zeros(1), np.full(1, np.nan))
-        none = np.zeros(0)
-        return cls(
-            math.nan,
-            nowhere,
-            nowhere,
-            math.nan,
-            math.nan,
-            (0, 0),
-            math.nan,
-            math.nan,
-            None,
-            (none, none),
-        )
+        nan, none = math.nan, np.zeros(0)
+        nowhere = RankTransform(np.zeros(1), np.full(1, nan))
+        return cls(nan, nowhere, nowhere, nan, nan, (0, 0), nan, nan, None, (none, none))
 
     @classmethod
     def of(

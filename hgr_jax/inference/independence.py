@@ -83,9 +83,6 @@ variables."""
 CACHED_BYTES = 2**28
 """Bytes of the designs that `ConditionalTests` keeps."""
 
-CELLS_IN_CACHE = 2**17
-"""Number of values of functions of permuted rows that are multiplied at a time."""
-
 MOST_TABLE_CELLS = 4096
 """Largest number of cells of tables of counts that are drawn in place of orders of the rows."""
 
@@ -411,16 +408,21 @@ def test_levels_by_orders(
     rows, degrees = effective_row_count(count, weights), (len(f), len(g))
     if not all(degrees):
         return OF_CONSTANT
+    # The side of fewer functions is permuted, beside sums over the rows of each value of the other.
+    swapped = share is None and len(f) < len(g)
+    fixed, moved, column = (g, f, columns[1]) if swapped else (f, g, columns[0])
     if share is not None:
-        f = f - (f @ share)[:, None]
-    left = f / count if share is None else f * share
-    of_rows, at_once = np.ascontiguousarray(g.T), max(1, CELLS_IN_CACHE // g.size)
+        fixed, column = (f - (f @ share)[:, None]) * share * count, np.arange(float(count))
+    by_value = np.argsort(column, kind="stable")
+    first = np.unique(column[by_value], return_index=True)[1]
+    of_values, of_rows = fixed[:, by_value[first]] / count, moved.T.take(by_value, axis=0)
+    at_once = max(1, CELLS_AT_ONCE // moved.size)
 
     def values_in(orders: Integers) -> Floats:
         parts = (orders[i : i + at_once] for i in range(0, len(orders), at_once))
-        moments = np.concatenate([left @ of_rows.take(part, axis=0) for part in parts])
-        moments = np.ascontiguousarray(np.moveaxis(moments, 0, -1))
-        return np.minimum(top_singular_values(moments), 1)
+        sums = (np.add.reduceat(of_rows.take(part, axis=0), first, axis=1) for part in parts)
+        moments = np.concatenate([of_values @ total for total in sums])
+        return np.minimum(top_singular_values(np.moveaxis(moments, 0, -1)), 1)
 
     def scores_of(values: Floats) -> Floats:
         return log_survival_of_many(values[None], rows, *np.array(degrees)[:, None, None])[0]

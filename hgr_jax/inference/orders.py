@@ -17,7 +17,7 @@ from __future__ import annotations
 import functools
 import itertools
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -108,10 +108,11 @@ def draws_at(place: int, most: int) -> int:
     return min(FIRST_DRAWS << place, max(1, most))
 
 
-def orders_at(rows: int, seed: Sequence[int], place: int, most: int = DRAWS_AT_ONCE) -> Integers:
+@functools.lru_cache(maxsize=8)
+def orders_at(rows: int, seed: tuple[int, ...], place: int, most: int = DRAWS_AT_ONCE) -> Integers:
     """Return random orders ``(m, rows)``, others at each place; all of them, if they are few.
 
-    At most ``most``, and as many as fit in memory.
+    At most ``most``, and as many as fit in memory.  The last ones are kept for other pairs.
     """
     if rows <= COUNTED_ROWS:
         return np.array([*itertools.permutations(range(rows))])

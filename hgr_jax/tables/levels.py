@@ -12,12 +12,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from hgr_jax._texts import near_matches
+from hgr_jax._texts import OTHER_LEVELS, near_matches
 from hgr_jax.core.host.linalg import memberships
 from hgr_jax.tables.meanings import MISSING_LEVEL
-
-OTHER = "(other levels)"
-"""The level into which rare levels are pooled."""
 
 MIN_LEVEL_ROWS = 5
 
@@ -177,7 +174,7 @@ def pool_rare_levels(column: Category) -> tuple[Category | Unusable, str]:
     kept = np.setdiff1d(np.flatnonzero(counts), rare)
     new_codes = np.full(len(counts) + 1, -1, np.int32)
     new_codes[kept], new_codes[rare] = np.arange(len(kept)), len(kept)
-    levels = [column.levels[i] for i in kept] + [OTHER] * bool(len(rare))
+    levels = [column.levels[i] for i in kept] + [OTHER_LEVELS] * bool(len(rare))
     pooled = tuple(column.levels[i] for i in rare)
     note = f"{len(rare)} rare levels ({pooled_rows} rows) are pooled" if pooled else ""
     return Category(new_codes[column.codes], tuple(levels), pooled), note
