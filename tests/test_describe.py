@@ -36,7 +36,7 @@ SHAPES: dict[str, tuple[Callable[[np.ndarray], np.ndarray], str]] = {
     ),
     "wave": (
         lambda x: 3 * np.sin(5 * x),
-        r"y goes up and down several times along x, the first turn near",
+        r"y goes up and down several times along x$",
     ),
     "step": (lambda x: 4.0 * (x > 0.5), r"[xy] steps up between [xy] = "),
 }

@@ -235,7 +235,7 @@ def test_what_is_shown_and_kept(rng: np.random.Generator, tmp_path: Path) -> Non
     kept = Scan.load(tmp_path / "s.npz")
     assert kept.settings["given"] == ["x0", "x1"]
     assert repr(kept) == repr(found)
-    with pytest.raises(ValueError, match="this scan is given x0, x1: details has"):
+    with pytest.raises(ValueError, match="this scan is given x0, x1: hgr_fit"):
         found.fit("x2", "x4")
     with pytest.raises(KeyError, match="'x0' was skipped: it is given"):
         found["x0", "x4"]

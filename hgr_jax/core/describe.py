@@ -435,7 +435,7 @@ def mean_in_words(by: str, of: str, shape: Shape, form: Format) -> str:
         most, then = ("highest", "falls") if shape.rises else ("lowest", "rises")
         return f"{of} is {most} near {by} = {at[0]}, and {then} on both sides"
     if len(at) > MOST_TURNS_NAMED:
-        return f"{of} goes up and down several times along {by}, the first turn near {at[0]}"
+        return f"{of} goes up and down several times along {by}"
     ways = ["rises", "falls"] if shape.rises else ["falls", "rises"]
     parts = [f"{ways[i % 2]} until {by} = {point}" for i, point in enumerate(at)]
     return f"{of} {', '.join(parts)}, then {ways[len(at) % 2]}"
@@ -537,10 +537,9 @@ def _of_level_and_number(
     form: Format,
     whole: float,
 ) -> str:
-    """Return a sentence on a number in the levels of a category, in which its ranks are extreme.
+    """Return a sentence on the levels of a category in which the median of a number is extreme.
 
-    With medians there, or means where these are the same; ``whole`` is the correlation of the
-    transformations.
+    The mean, where medians are the same; ``whole`` is the correlation of the transformations.
     """
     codes, x = columns[0].astype(int), columns[1]
     present, codes = np.unique(codes, return_inverse=True)
@@ -550,11 +549,12 @@ def _of_level_and_number(
         return f"the spread of {names[1]} differs between levels of {names[0]}, its place hardly"
     named = np.flatnonzero([levels[code] != OTHER_LEVELS for code in present])
     shown = named if len(named) > 1 else np.arange(len(present))
-    ends = shown[np.argmin(places[shown])], shown[np.argmax(places[shown])]
-    kind, middle = "median", [float(np.median(x[codes == end])) for end in ends]
-    if not middle[0] < middle[1]:
-        kind, middle = "mean", [float(np.mean(x[codes == end])) for end in ends]
-    low, high = (levels[present[end]] for end in ends)
+    kind, middles = "median", np.array([np.median(x[codes == level]) for level in shown])
+    if np.sum(middles == middles.min()) > 1 or np.sum(middles == middles.max()) > 1:
+        kind, middles = "mean", np.array([np.mean(x[codes == level]) for level in shown])
+    ends = int(np.argmin(middles)), int(np.argmax(middles))
+    low, high = (levels[present[shown[end]]] for end in ends)
+    middle = [float(middles[end]) for end in ends]
     return (
         f"{names[1]} is lowest where {names[0]} is {low} ({kind} {form(middle[0])}), highest"
         f" where it is {high} ({form(middle[1])})"

@@ -46,8 +46,8 @@ def fit_of(scan: Any, a: str, b: str) -> Any:
     if scan.settings["given"]:
         given = ", ".join(scan.settings["given"])
         raise ValueError(
-            f"fit is of two columns alone, and this scan is given {given}: details has the"
-            " transformations, and their residuals."
+            f"fit is of two columns alone, and this scan is given {given}: hgr_fit(a, b, given=...)"
+            " has the estimate and its interval."
         )
     if scan._kernels.ranked:
         return _fit_of_ranks(scan, a, b)
@@ -60,7 +60,7 @@ def interval_of(scan: Any, a: str, b: str, level: float) -> tuple[float, float]:
     """Return an interval for the HGR of two columns of a `Scan`; NaN where there is no HGR."""
     check_fitted(scan)
     if scan.settings["given"]:
-        raise ValueError("interval is of two columns alone, and this scan is given others.")
+        raise ValueError("interval is of two columns alone: given others take hgr_fit(given=...).")
     level = check_level("level", level)
     pair = HostPair.of_ranks(scan, a, b)
     return pair.interval(_pvalue_of(scan, a, b, pair), level)
