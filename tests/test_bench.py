@@ -42,6 +42,7 @@ from bench.report import RESULTS
 from hgr_jax.fairness import FairMLPRegressor
 
 
+@pytest.mark.slow
 def test_every_figure_of_accuracy_is_within_its_bound(capsys: pytest.CaptureFixture[str]) -> None:
     status = accuracy.main(["--quick"])
     rows = [line.split(" | ") for line in capsys.readouterr().out.splitlines() if "e" in line]

@@ -17,9 +17,9 @@ import pyarrow.parquet
 import pytest
 
 import hgr_jax
+from hgr_jax._texts import OTHER_LEVELS
 from hgr_jax.tables.columns import Columns, as_columns
 from hgr_jax.tables.files import read_table
-from hgr_jax.tables.levels import OTHER
 from hgr_jax.tables.meanings import MISSING_LEVEL
 
 ROWS = 20
@@ -302,7 +302,7 @@ def test_levels_in_few_rows_are_pooled() -> None:
     text = [level for level, count in counts.items() for _ in range(count)]
     columns = as_columns({"text": [*text, None]})
     (category,) = columns.categories
-    assert category.levels == ("a", "b", "c", "f", OTHER)
+    assert category.levels == ("a", "b", "c", "f", OTHER_LEVELS)
     assert np.bincount(category.codes[:-1]).tolist() == [300, 200, 6, 40, 5]
     assert category.codes[-1] == -1
     assert columns.notes == {"text": "2 rare levels (5 rows) are pooled"}
@@ -321,7 +321,7 @@ def test_missing_values_as_a_level() -> None:
     }
     columns = as_columns(table, categories=["code"], missing_level=True)
     town, rare, said, code = columns.categories
-    assert town.levels == ("a", "b", MISSING_LEVEL, OTHER)
+    assert town.levels == ("a", "b", MISSING_LEVEL, OTHER_LEVELS)
     assert np.bincount(town.codes).tolist() == [60, 30, 8, 2]
     assert (rare.levels, (rare.codes < 0).sum()) == (("a", "b"), 4)
     assert (said.levels, np.bincount(said.codes).tolist()) == ((MISSING_LEVEL, "yes"), [30, 70])

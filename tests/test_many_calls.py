@@ -144,7 +144,13 @@ for measure in (hgr_jax.kb, hgr_jax.hsic, hgr_jax.hgr):
 """
 
 
-@pytest.mark.parametrize("body", [SHARDS, EXPLICIT], ids=["shards", "explicit"])
+@pytest.mark.parametrize(
+    "body",
+    [
+        pytest.param(SHARDS, id="shards"),
+        pytest.param(EXPLICIT, id="explicit", marks=pytest.mark.slow),
+    ],
+)
 def test_rows_on_two_devices(body: str) -> None:
     """Inside `jax.shard_map`, and on an explicit mesh."""
     run(DEVICES + body, seconds=600)

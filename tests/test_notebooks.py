@@ -12,17 +12,11 @@ import pytest
 ROOT = Path(__file__).parent.parent
 NOTEBOOKS = sorted((ROOT / "notebooks").glob("*.ipynb"))
 NEEDED = {"07_causal_graph": "pgmpy"}
-SLOW = {"02_scan", "03_measures", "04_fairness", "05_kernels", "07_causal_graph"}
 
 
 @pytest.mark.filterwarnings("ignore::DeprecationWarning")
-@pytest.mark.parametrize(
-    "path",
-    [
-        pytest.param(path, id=path.stem, marks=[pytest.mark.slow] * (path.stem in SLOW))
-        for path in NOTEBOOKS
-    ],
-)
+@pytest.mark.slow
+@pytest.mark.parametrize("path", [pytest.param(path, id=path.stem) for path in NOTEBOOKS])
 def test_notebook(path: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     if package := NEEDED.get(path.stem):
         pytest.importorskip(package, reason="the extra causal is not installed")

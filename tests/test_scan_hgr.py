@@ -107,7 +107,7 @@ def test_intervals() -> None:
     of_kb = scan(table[["x", "square"]], measure="kb")
     fit = hgr_jax.hgr_fit(*(table[name].to_numpy() for name in ("x", "square")))
     np.testing.assert_allclose(of_kb.interval("x", "square"), fit.interval(), atol=1e-5)
-    with pytest.raises(ValueError, match="this scan is given others"):
+    with pytest.raises(ValueError, match="given others take hgr_fit"):
         scan(table[["x", "square", "noise"]], given="noise").interval("x", "square")
 
 

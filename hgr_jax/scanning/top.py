@@ -315,7 +315,7 @@ def _sort_key(square: Square, log_p: Floats, by: str) -> Floats:
     """Return keys ``(N,)``, smallest for the first pairs; NaN for pairs without a value."""
     value = square.values.value
     if by == "pvalue":
-        return np.where(np.isfinite(value), log_p, np.nan)
+        return log_p - 1e-9 * value  # of equal p-values, as permutations have, the largest value
     return -value if by == "correlation" else square.values.pearson - value
 
 
