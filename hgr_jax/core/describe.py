@@ -180,7 +180,7 @@ class Shape:
             turns = ()
         return cls(bins.points, values, turns)
 
-    def surely(self, bins: Bins, of_halves: Floats) -> Shape:
+    def confirmed(self, bins: Bins, of_halves: Floats) -> Shape:
         """Return the shape with the turns that halves of the rows have too, and their ranges.
 
         ``of_halves (k, halves)`` are the values there.  Ways between turns that not nearly all
@@ -310,7 +310,7 @@ class Mean(NamedTuple):
         if not shape.turns:
             return shape
         in_bins = np.transpose([bins.means(f) for f in self.functions])
-        return shape.surely(bins, in_bins @ self.of_halves)
+        return shape.confirmed(bins, in_bins @ self.of_halves)
 
 
 class Means(NamedTuple):
