@@ -49,10 +49,10 @@ class Lines:
     def of(cls, x: Floats, shares: Floats | None) -> Lines:
         """Take finite numbers, and shares ``(n,)`` of the weight, None for equal ones."""
         center = x.mean(axis=0) if shares is None else shares @ x
-        reach = np.abs(x - center).max(axis=0, initial=0)
-        unit = (x - center) / np.where(reach > 0, reach, 1)
-        square = np.mean(unit**2, axis=0) if shares is None else shares @ unit**2
-        varies = np.ptp(x, axis=0) > 0
+        low, high = x.min(axis=0), x.max(axis=0)
+        reach, varies = np.maximum(high - center, center - low), high > low
+        square = ((x - center) / np.where(reach > 0, reach, 1)) ** 2
+        square = square.mean(axis=0) if shares is None else shares @ square
         scale = varies / np.where(varies, reach * np.sqrt(square), 1)
         return cls(x, center, scale)
 

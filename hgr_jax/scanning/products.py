@@ -194,12 +194,12 @@ class Lookup:
         distinct = {id(table): table for table in tables}
         starts = dict(zip(distinct, np.cumsum([0, *map(len, distinct.values())]), strict=False))
         joined = np.zeros((sum(map(len, distinct.values())), width), dtype)
-        codes = np.empty((len(columns[0].codes), len(columns)), np.intp)
+        codes = np.empty((len(columns), len(columns[0].codes)), np.intp)
         for place, (column, table) in enumerate(zip(columns, tables, strict=True)):
             first = starts[id(table)]
             joined[first : first + len(table), : table.shape[1]] = table
-            codes[:, place] = column.codes + first
-        return cls(joined, codes)
+            np.add(column.codes, first, out=codes[place])
+        return cls(joined, codes.T)
 
     def select(self, functions: slice) -> Lookup:
         """Select functions."""
