@@ -42,10 +42,10 @@ MAX_PARAMETERS = 8
 BUDGETS = {
     "core": 7_243,
     "measures": 3_104,
-    "inference": 4_397,
+    "inference": 4_399,
     "tables": 5_311,
-    "scanning": 7_723,
-    "cli": 1_332,
+    "scanning": 7_721,
+    "cli": 1_330,
     "fairness": 3_700,
     "datasets": 197,
 }

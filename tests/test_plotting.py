@@ -11,7 +11,7 @@ import pytest
 
 import hgr_jax
 from bench.data import awkward_pair
-from hgr_jax.plotting import plot_correlations, plot_fit
+from hgr_jax.plotting import conditional_medians, plot_correlations, plot_fit
 
 HOSTILE = ("$\\frac{1}{", "a_b^c $x$ <b>\n\t\x07")
 
@@ -86,3 +86,16 @@ def test_the_heat_map_has_kb_above_and_pearson_below() -> None:
         ValueError, match=r"above and below must have shape \(2, 2\).*got \(3, 3\) and \(2, 2\)"
     ):
         plot_correlations(np.eye(3), np.eye(2), ["x", "y"])
+
+
+def test_medians_in_bins_and_their_bands() -> None:
+    """Far values move neither; 19 of 20 bands hold the median of the law."""
+    inside = bins = 0
+    for seed in range(40):
+        a, noise = np.random.default_rng(seed).normal(size=(2, 800))
+        found = np.array(conditional_medians(np.sign(a), np.sign(a) + noise**3))
+        assert found.shape == (2, 4)
+        np.testing.assert_allclose(found[0, 1], np.median((np.sign(a) + noise**3)[a < 0]))
+        inside += np.sum((found[:, 2] <= found[:, 0]) & (found[:, 0] <= found[:, 3]))
+        bins += len(found)
+    assert 0.88 <= inside / bins <= 1

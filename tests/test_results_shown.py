@@ -163,8 +163,11 @@ class TestFit:
 
     def test_a_picture(self, fit: KBFit) -> None:
         pytest.importorskip("matplotlib")
-        x = np.linspace(-1, 1, 50)
+        x = np.linspace(-1, 1, 401)
         figure = plot_fit(fit, x, x**2, names=("speed", "drag"))
         assert figure.axes[0].get_xlabel() == "speed"
+        marked = [[line.get_xdata()[0] for line in axes.lines[1:]] for axes in figure.axes[1:3]]
+        assert abs(marked[0][0]) < 0.1  # where the parabola turns
+        assert (len(marked[0]), marked[1]) == (1, [])
         with pytest.raises(TypeError, match="must be numbers to be drawn"):
             plot_fit(fit, ["a", "b"], [1.0, 2.0])

@@ -13,12 +13,13 @@ from hgr_jax._arrays import Floats
 from hgr_jax._texts import pvalue_as_text
 from hgr_jax.cli.options import ScanOptions
 from hgr_jax.cli.outputs import check_sizes, print_messages, save_picture, unused_path
+from hgr_jax.core.describe import MAX_PVALUE, NO_DEPENDENCE
 from hgr_jax.core.status import Status
 from hgr_jax.inference.hgr_fits import HGRFit
 from hgr_jax.plotting import plot_fit
 from hgr_jax.scanning.api import scan
 from hgr_jax.scanning.facts import TableFacts
-from hgr_jax.scanning.remarks import MAX_PVALUE, ExaminedPair, RemarkFinder
+from hgr_jax.scanning.remarks import ExaminedPair, RemarkFinder
 from hgr_jax.scanning.request import Categories
 from hgr_jax.scanning.result import Scan
 from hgr_jax.tables.columns import Frame
@@ -148,26 +149,23 @@ def _print_remarks(result: Scan, names: tuple[str, str]) -> None:
     examined = ExaminedPair.of(result, names, pair.correlation)
     if examined is None:
         return
+    rejected = pair.pvalue <= MAX_PVALUE
     if sentence := examined.sentence(result):
-        print(printable(sentence) if pair.pvalue <= MAX_PVALUE else "no dependence found")
+        print(printable(sentence) if rejected else NO_DEPENDENCE)
     influence = examined.details.influence.in_table(result.data)
     if not np.isnan(influence.share):
         print(
             f"most influential row: {influence.row}, {influence.share:.0%} of the correlation;"
             f" {influence.value_without:.3f} without it"
         )
-    found = (
-        RemarkFinder(result, TableFacts(result)).remarks(examined)
-        if pair.pvalue <= MAX_PVALUE
-        else []
-    )
+    found = RemarkFinder(result, TableFacts(result)).remarks(examined) if rejected else []
     for remark in found:
         print(f"remark: {printable(remark.text)}" + (" (explains it)" if remark.explains else ""))
     if not result.settings["given"]:
         for side in (0, 1):
             if result.category(names[1 - side]) is None:
                 _print_means(examined, side, result.category(names[side]))
-    if pair.pvalue <= MAX_PVALUE and result.settings["measure"] == "hgr":
+    if rejected and result.settings["measure"] == "hgr":
         print(*map(printable, examined.in_full(result)), sep="\n")
     print()
 

@@ -282,12 +282,12 @@ class Mean(NamedTuple):
 
         Where these are residuals given other variables, of the ``plain`` functions.
         """
-        products = f * (g * shares)
-        moments = products.sum(axis=1)
+        weighted = g * shares
+        moments = f @ weighted
         kept = np.abs(moments) > LEAST_MOMENT * np.sqrt(np.sum(shares**2))
         used = len(kept) - int(np.argmax(kept[::-1])) + MORE_IN_HALVES if kept.any() else 0
         part = np.random.default_rng(0).permutation(len(g)) % PARTS
-        sums = [np.bincount(part, x, minlength=PARTS) for x in products[:used]]
+        sums = [np.bincount(part, x * weighted, minlength=PARTS) for x in f[:used]]
         of_parts = np.bincount(part, shares, minlength=PARTS)
         halves = np.maximum(of_parts @ HALVES, np.finfo(float).tiny)
         of_halves = np.reshape(sums, (-1, PARTS)) @ HALVES / halves

@@ -402,7 +402,7 @@ def test_levels_by_orders(
     permutations: int | None,
     key: Any,
 ) -> IndependenceTest:
-    """Test two columns, one or both of codes of levels, by orders of the rows of the second."""
+    """Test two columns, one or both of codes of levels, by orders of the rows of one."""
     count, share = len(columns[0]), None if weights is None else weights / weights.sum()
     f, g = (functions_of_column(x, of) for x, of in zip(columns, is_level, strict=True))
     rows, degrees = effective_row_count(count, weights), (len(f), len(g))
@@ -411,11 +411,11 @@ def test_levels_by_orders(
     # The side of fewer functions is permuted, beside sums over the rows of each value of the other.
     swapped = share is None and len(f) < len(g)
     fixed, moved, column = (g, f, columns[1]) if swapped else (f, g, columns[0])
-    if share is not None:
-        fixed, column = (f - (f @ share)[:, None]) * share * count, np.arange(float(count))
+    fixed = fixed / count if share is None else (f - (f @ share)[:, None]) * share
+    column = column if share is None else np.arange(float(count))  # weights differ between rows
     by_value = np.argsort(column, kind="stable")
     first = np.unique(column[by_value], return_index=True)[1]
-    of_values, of_rows = fixed[:, by_value[first]] / count, moved.T.take(by_value, axis=0)
+    of_values, of_rows = fixed[:, by_value[first]], moved.T.take(by_value, axis=0)
     at_once = max(1, CELLS_AT_ONCE // moved.size)
 
     def values_in(orders: Integers) -> Floats:

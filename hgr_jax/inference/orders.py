@@ -119,7 +119,9 @@ def orders_at(rows: int, seed: tuple[int, ...], place: int, most: int = DRAWS_AT
     count = draws_at(place, min(DRAWS_AT_ONCE, RANKS_AT_ONCE // rows, most))
     generator = np.random.default_rng([*seed, place])
     plain = np.broadcast_to(np.arange(rows), (count, rows))
-    return generator.permuted(plain, axis=1)
+    orders = generator.permuted(plain, axis=1)
+    orders.flags.writeable = False  # other pairs read them too
+    return orders
 
 
 @functools.lru_cache(maxsize=64)

@@ -27,6 +27,7 @@ from hgr_jax._arrays import Floats, Integers
 from hgr_jax._texts import as_date, counted, first_names, pvalue_as_text
 from hgr_jax.core.describe import (
     LEAST_SHARE_OF_MEAN,
+    MAX_PVALUE,
     Format,
     Levels,
     Means,
@@ -64,9 +65,6 @@ them, for a remark."""
 
 MAX_SAMPLE_ERROR = 0.1
 """Largest relative difference of HGR in a sample of the rows that is examined in place of all."""
-
-MAX_PVALUE = 0.05
-"""Largest p-value, by the test that fits the rows, of a pair that they do not explain."""
 
 MIN_ORDERED_ROWS, MIN_ROWS_OF_RESIDUALS = 15, 30
 """Smallest numbers of rows for a remark on their order, by ranks and by residuals."""
