@@ -44,7 +44,7 @@ BUDGETS = {
     "measures": 3_104,
     "inference": 4_399,
     "tables": 5_311,
-    "scanning": 7_721,
+    "scanning": 7_722,
     "cli": 1_330,
     "fairness": 3_700,
     "datasets": 197,

@@ -176,9 +176,10 @@ class ExaminedPair:
 
         None where it does not say much, with a category, and where no columns are given.
         """
+        if self.details.residuals is None or any(self.pair.of_levels):
+            return None
         side = self.means.side
-        little = self.means[side].share < LEAST_SHARE_OF_MEAN * self.value
-        if self.details.residuals is None or any(self.pair.of_levels) or little:
+        if self.means[side].share < LEAST_SHARE_OF_MEAN * self.value:
             return None
         return side, self.means[side].along(self.pair.columns[side])
 
