@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import statistics
 from typing import Any
 
 DOMINANT_SHARE = 0.3
@@ -19,11 +18,6 @@ def is_dominant(leverage: Any, weight: Any, correlation: Any) -> Any:
     """Return whether a row makes a large share of a correlation; weights have the sum 1."""
     large = (leverage > DOMINANT_SHARE) & (leverage > DOMINANT_MULTIPLE * weight)
     return large & (leverage * correlation > DOMINANT_CORRELATION)
-
-
-def normal_quantile(level: float) -> float:
-    """Return the point below which a standard normal number is with probability ``level``."""
-    return statistics.NormalDist().inv_cdf(level)
 
 
 def ezekiel(xp: Any, value: Any, rows: Any, parameters: Any) -> Any:

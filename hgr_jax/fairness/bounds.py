@@ -24,7 +24,6 @@ from numpy.typing import NDArray
 from scipy import special
 
 from hgr_jax._arrays import Floats
-from hgr_jax.core.bias import normal_quantile
 from hgr_jax.core.host.polynomials import orthonormal_functions
 from hgr_jax.core.host.ranks import RankKernel, ranks
 from hgr_jax.core.indicators import Indicators
@@ -198,7 +197,7 @@ def _limit(value: float, influence: Floats, level: float) -> tuple[float, float]
     carriers = _carriers(influence)
     error = np.sqrt(square * len(influence) / max(len(influence) - 1, 1))
     skewness = float((influence**3).sum()) / square**1.5
-    normal = normal_quantile(level)
+    normal = float(special.ndtri(level))
     student = float(special.stdtrit(max(carriers - 1, LEAST_DEGREES), level))
     quantile = student + max(skewness, 0.0) * (2 * normal**2 + 1) / 6
     return value + quantile * error, float(error)

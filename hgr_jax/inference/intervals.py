@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+from statistics import NormalDist
+
 import jax.numpy as jnp
 import numpy as np
 from jax import Array
 from numpy.typing import ArrayLike
 
 from hgr_jax._checks import check_level
-from hgr_jax.core.bias import ezekiel, normal_quantile
+from hgr_jax.core.bias import ezekiel
 from hgr_jax.core.canonical import prepare, solve
 from hgr_jax.core.fits import error_of
 from hgr_jax.core.kernels import KernelLike, check_two_kernels
@@ -103,7 +105,7 @@ def upper_bound(
       True
     """
     (a, b, w, _), (h, k, _) = check_two_kernels((a, b), (h, k), weights)
-    z = np.asarray(normal_quantile(check_level("level", level)), a.dtype)
+    z = np.asarray(NormalDist().inv_cdf(check_level("level", level)), a.dtype)
     return _upper_bound(a, b, w, z, h=h, k=k)
 
 

@@ -39,36 +39,35 @@ PAIRS_AT_ONCE = 2**12
 
 @dataclasses.dataclass(frozen=True)
 class Lines:
-    """Numbers ``x (n, c)`` less their means, over their standard deviations."""
+    """Numbers less their means, ``deviations (n, c)``, and 1 over their standard deviations."""
 
-    x: Floats
-    center: Floats
+    deviations: Floats
     scale: Floats
 
     @classmethod
     def of(cls, x: Floats, shares: Floats | None) -> Lines:
-        """Take finite numbers, and shares ``(n,)`` of the weight, None for equal ones."""
-        center = x.mean(axis=0) if shares is None else shares @ x
-        low, high = x.min(axis=0), x.max(axis=0)
-        reach, varies = np.maximum(high - center, center - low), high > low
-        square = ((x - center) / np.where(reach > 0, reach, 1)) ** 2
-        square = square.mean(axis=0) if shares is None else shares @ square
-        scale = varies / np.where(varies, reach * np.sqrt(square), 1)
-        return cls(x, center, scale)
+        """Take numbers `within_range`, and shares ``(n,)`` of the weight, None for equal ones."""
+        varies = x.max(axis=0) > x.min(axis=0)
+        deviations = x - (x.mean(axis=0) if shares is None else shares @ x)
+        if shares is None:
+            square = np.einsum("nc,nc->c", deviations, deviations) / len(x)
+        else:
+            square = shares @ deviations**2
+        return cls(deviations, varies / np.sqrt(np.where(varies, square, 1)))
 
     @property
     def rows(self) -> int:
         """The number of rows."""
-        return len(self.x)
+        return len(self.deviations)
 
     @property
     def shape(self) -> tuple[int, int]:
         """The numbers of columns and of functions of each, 1."""
-        return self.x.shape[1], 1
+        return self.deviations.shape[1], 1
 
     def __call__(self, rows: slice) -> Floats:
-        """Return the numbers ``(rows, columns)``."""
-        return (self.x[rows] - self.center) * self.scale
+        """Return the functions ``(rows, columns)``."""
+        return self.deviations[rows] * self.scale
 
 
 @dataclasses.dataclass(frozen=True)

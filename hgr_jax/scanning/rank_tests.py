@@ -133,13 +133,14 @@ def moments_of_numbers(
     """
     few, rest = slice(THIN), slice(OF_BOTH, OF_FEW)
     first, far = slice(1), slice(OF_FEW, MOST_FUNCTIONS)
+
+    def lookup(side: Integers) -> Lookup:
+        return Lookup.of_ranks([columns[c] for c in side], MOST_FUNCTIONS, np.float32)
+
     for tile in tiles_of(pairs, np.arange(len(pairs)), len(columns), TILE):
-        one, other = (
-            Lookup.of_ranks([columns[c] for c in side], MOST_FUNCTIONS, np.float32)
-            for side in tile.columns
-        )
-        if tile.columns[0] is tile.columns[1]:
-            other = one
+        one = other = lookup(tile.columns[0])
+        if tile.columns[1] is not tile.columns[0]:
+            other = lookup(tile.columns[1])
 
         def product(k: slice, m: slice, turned: bool = False) -> NDArray[np.float64]:
             left, right = (other, one) if turned else (one, other)  # noqa: B023
@@ -387,7 +388,7 @@ class _ByRanks:
             rows = np.full(len(part), shared.effective)
             for side, of_other in enumerate((m.swapaxes(0, 1), m)):
                 explained, counts = explained_by_first(of_other, limit[side, part], number=True)
-                mean, error = alike_by[:, side, :, part].swapaxes(0, 1).swapaxes(1, 2)
+                mean, error = alike_by[:, :, side, part]
                 beyond = alike_beyond(mean, error, explained, counts, rows)
                 for i in np.flatnonzero(beyond.any(axis=0)):
                     column, other = pairs[part[i], side], pairs[part[i], 1 - side]

@@ -190,7 +190,9 @@ def top_eigenvalues(s: Floats) -> Floats:
     """Return the largest eigenvalue of symmetric ``s (d, d, N)``, ``(N,)``; NaN where s has one."""
     finite = np.isfinite(s).all(axis=(0, 1))
     s = np.where(finite, s, 0)
-    if len(s) == 3:
+    if len(s) == 2:
+        values = (s[0, 0] + s[1, 1]) / 2 + np.hypot((s[0, 0] - s[1, 1]) / 2, s[0, 1])
+    elif len(s) == 3:
         values = _top_eigenvalues_of_three(s)
     else:
         values = np.linalg.eigvalsh(np.moveaxis(s, -1, 0))[:, -1]

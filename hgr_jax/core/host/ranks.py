@@ -578,10 +578,11 @@ def likeness_of_neighbours(
 ) -> Floats:
     """Return mean products of functions of one column at neighbours in the order of the other.
 
-    And their standard errors, ``(2, 2, 3, N)``: mean and error, by the side that orders, of the
-    first three functions of the other.
+    And their standard errors, ``(2, 3, 2, N)``: mean and error, of the first three functions of the
+    other, by the side that orders.
     """
-    found = np.empty((2, 2, THIN, len(pairs)))
+    by, of = pairs.T.ravel(), pairs.T[::-1].ravel()
+    found = np.empty((2, THIN, len(by)))
     width = max(1, COMPARED_NUMBERS // len(columns[0].codes))
     for start in range(0, len(columns), width):
         part = columns[start : start + width]
@@ -589,20 +590,18 @@ def likeness_of_neighbours(
         for place, ranked in enumerate(part):
             f = ranked.functions(THIN)
             few[:, place, : len(f)] = f.T
-        for side in (0, 1):
-            others = pairs[:, 1 - side] - start
-            inside = np.flatnonzero((others >= 0) & (others < len(part)))
-            for column, group in groups(pairs[inside, side]):
-                places = inside[group]
-                one, other = neighbours[column]
-                if 4 * len(group) > len(part):
-                    f, g, at = few[one], few[other], others[places]
-                else:
-                    chosen, at = np.unique(others[places], return_inverse=True)
-                    f, g = (few[rows[:, None], chosen] for rows in (one, other))
-                products = f * g
-                mean = products.mean(axis=0)
-                square = np.einsum("rcf,rcf->cf", products, products) / len(products)
-                error = np.sqrt(np.maximum(square - mean**2, 0) / len(products))
-                found[0, side][:, places], found[1, side][:, places] = mean[at].T, error[at].T
-    return found
+        inside = np.flatnonzero((of >= start) & (of < start + len(part)))
+        for column, group in groups(by[inside]):
+            places = inside[group]
+            one, other = neighbours[column]
+            if 4 * len(group) > len(part):
+                f, g, at = few[one], few[other], of[places] - start
+            else:
+                chosen, at = np.unique(of[places] - start, return_inverse=True)
+                f, g = (few[rows[:, None], chosen] for rows in (one, other))
+            products = f * g
+            mean = products.mean(axis=0)
+            square = np.einsum("rcf,rcf->cf", products, products) / len(products)
+            error = np.sqrt(np.maximum(square - mean**2, 0) / len(products))
+            found[0][:, places], found[1][:, places] = mean[at].T, error[at].T
+    return found.reshape(2, THIN, 2, len(pairs))
