@@ -46,7 +46,7 @@ BUDGETS = {
     "tables": 5_311,
     "scanning": 7_722,
     "cli": 1_330,
-    "fairness": 3_699,
+    "fairness": 3_697,
     "datasets": 197,
 }
 """Most lines of rooms: lowered as they shrink, never raised."""

@@ -100,8 +100,9 @@ def test_batches_that_show_less_than_all_rows() -> None:
     model = FairMLPRegressor(steps=400, multiplier_learning_rate=1e-2, **options)
     model, (said,) = fitted(model)
     assert model.history_.last["dependence_train_z"] > 0.16
-    assert np.mean(model.history_.steps["value_z"][-20:]) < 0.14
-    assert "more steps, larger batches, or a larger learning rate" in said
+    seen = np.mean(model.history_.steps["value_z"][-100:])
+    assert seen < 0.14
+    assert said.endswith(f"batches of 64 rows show {seen:.3g} on average: larger ones are needed")
 
 
 def test_a_threshold_that_the_rows_cannot_show() -> None:

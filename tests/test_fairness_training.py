@@ -81,7 +81,7 @@ class TestTraining:
         names = ("loss", "task_loss", "value_z", "multiplier_z")
         for name, expected in zip(names, np.transpose(figures), strict=True):
             np.testing.assert_allclose(trainer.history.steps[name], expected, atol=1e-5)
-        np.testing.assert_allclose(trainer.multipliers["z"], multiplier, atol=1e-5)
+        np.testing.assert_allclose(trainer.state.dual.multipliers, multiplier, atol=1e-5)
 
     def test_constraint_is_kept(self, long_run: FairTrainer, unconstrained: FairTrainer) -> None:
         x, _, z = some_data()
@@ -169,7 +169,7 @@ class TestHistory:
         for value in steps["value_z"]:
             multipliers.append(max(0, multipliers[-1] + 0.3 * (value - 0.3)))
         np.testing.assert_allclose(steps["multiplier_z"], multipliers[:-1], atol=1e-4)
-        np.testing.assert_allclose(long_run.multipliers["z"], multipliers[-1], atol=1e-4)
+        np.testing.assert_allclose(long_run.state.dual.multipliers, multipliers[-1:], atol=1e-4)
 
 
 class TestAttributes:
@@ -188,7 +188,6 @@ class TestAttributes:
         assert exact <= 0.2 + 0.03
         np.testing.assert_allclose(trainer.history.last["dependence_train_b"], exact, atol=1e-5)
         assert trainer.history.thresholds == {"a": 0.5, "b": 0.2}
-        assert set(trainer.multipliers) == {"a", "b"}
 
     def test_a_class_of_which_a_batch_has_one_row_or_none(self) -> None:
         x, y, z = some_data()
@@ -260,7 +259,7 @@ def test_the_larger_of_two_values_has_the_gradient_of_the_training_rows(swapped:
     options = {"data": (x, y, z), "optimizer": SGD, "evaluate_every": 1}
     first = trained(PENALTY, **options, steps=1, constraint_rows=others)
     assert first.history.steps["value_z"][0] == pytest.approx(max(values), abs=1e-5)
-    assert first.multipliers["z"] == pytest.approx(0.3 * (max(values) - 0.3), abs=1e-5)
+    assert first.state.dual.multipliers[0] == pytest.approx(0.3 * (max(values) - 0.3), abs=1e-5)
     # The second step has the multiplier of the first.
     both = trained(PENALTY, **options, steps=2, constraint_rows=others)
     state = dataclasses.replace(first.state, dual=dataclasses.replace(first.state.dual))

@@ -67,7 +67,6 @@ _PARAMETERS = """
     Attributes:
       coefs_, intercepts_: weights of the layers.
       history_: the `History` of the training; with a guarantee it goes on after the model's steps.
-      multipliers_: final multipliers of the penalised values.
       n_iter_: number of steps.
       certificate_: with ``guarantee``, the `Certificate`; a tuple of them for several attributes.
       n_features_in_, feature_names_in_: as everywhere in scikit-learn.
@@ -241,7 +240,7 @@ class FairMLP(base.BaseEstimator, abc.ABC):  # type: ignore[misc,name-defined]
                 f" is {last:.3g} at the end. A smaller learning rate usually helps."
             )
         self.coefs_, self.intercepts_ = coefs, intercepts
-        self.history_, self.multipliers_ = trainer.history, trainer.multipliers
+        self.history_ = trainer.history
         self.n_iter_ = int(trainer.state.step)
         self._limits = -np.inf, np.inf
         if output.ndim == 1:  # as `certify_training` does

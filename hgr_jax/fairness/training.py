@@ -19,7 +19,7 @@ from numpy.typing import ArrayLike, NDArray
 from hgr_jax._checks import check_count
 from hgr_jax.core.rows import first_rows, pad_rows, padded_length
 from hgr_jax.fairness.data import Encoding, Protected, Rows, TrainingData, make_rows, numbers
-from hgr_jax.fairness.history import History, StepFigures
+from hgr_jax.fairness.history import KEPT_WITHIN, History, StepFigures
 from hgr_jax.fairness.networks import Task, as_task
 from hgr_jax.fairness.penalties import (
     DualState,
@@ -32,6 +32,9 @@ from hgr_jax.fairness.penalties import (
 
 SHUFFLES = 10
 """Number of random orders of an attribute, whose mean value is what chance gives."""
+
+LAST_STEPS = 100
+"""Number of steps at the end of a training whose batches show what it was held to."""
 
 
 @dataclasses.dataclass(frozen=True)
@@ -349,13 +352,6 @@ class FairTrainer:
             arrays = [self.state.parameters, self.state.variables]
         return nnx.merge(graph, *arrays, copy=True)
 
-    @property
-    def multipliers(self) -> dict[str, float]:
-        """The multiplier of each penalised value."""
-        if self.state is None:
-            return {}
-        return dict(zip(self.history.penalised, self.state.dual.multipliers.tolist(), strict=True))
-
     def predict(self, x: ArrayLike) -> Array:
         """Return predictions ``(n,)`` or ``(n, columns)`` at inputs ``x (n, p)``.
 
@@ -451,20 +447,23 @@ class FairTrainer:
         kept = self.history.kept_by(values)
         is_tested = bool(kept) and (size < count or not all(kept.values()))
         by_chance = self._chance(rows, size) if is_tested else 0 * values
-        some, more = ("batches of", " larger batches,") if size < count else ("these", "")
+        some, larger = ("batches of", "larger batches, ") if size < count else ("these", "")
         for place, (name, limit) in enumerate(self.history.thresholds.items()):
             if limit is None or (kept[name] and by_chance[place] < limit):
                 continue
+            seen = np.mean(self.history.steps[f"value_{name}"][-LAST_STEPS:])
             if by_chance[place] >= limit:
                 cause = (
                     f"; {some} {size:,} rows give {by_chance[place]:.3g} on average where nothing"
-                    f" depends on {name}, and the multiplier rises whatever the network does:{more}"
-                    " more rows, lower degrees or a higher threshold are needed"
+                    f" depends on {name}, and the multiplier rises whatever the network does:"
+                    f" {larger}more rows, lower degrees or a higher threshold are needed"
                 )
+            elif size < count and seen < values[place] - KEPT_WITHIN:
+                cause = f"; {some} {size:,} rows show {seen:.3g} on average: larger ones are needed"
             else:
                 cause = (
-                    f", after {len(self.history.steps['step']):,} steps: more steps,{more} or a"
-                    " larger learning rate of the multiplier, usually help"
+                    f", after {len(self.history.steps['step']):,} steps: more steps, or a larger"
+                    " learning rate of the multiplier, usually help"
                 )
             end = "keeps its threshold" if kept[name] else "ends above its threshold"
             found.append(
