@@ -101,6 +101,43 @@ def plot_fit(fit: Any, a: ArrayLike, b: ArrayLike, *, names: Sequence[str] = ("a
     return figure
 
 
+def plot_given(
+    columns: tuple[np.ndarray, np.ndarray],
+    left: tuple[np.ndarray, np.ndarray],
+    transformed: tuple[np.ndarray, np.ndarray],
+    names: Sequence[str],
+) -> Figure:
+    """Draw what given variables leave of each of two others along the other, and f and g of it.
+
+    Args:
+      columns: the two variables, ``(n,)`` each: numbers, or positions of levels.
+      left: residuals of their ranks, in standard deviations.
+      transformed: transformations of the residuals that correlate most.
+      names: of the variables; shown as they are, never read as markup.
+
+    Raises:
+      ImportError: without matplotlib.
+
+    Example:
+      >>> import numpy as np
+      >>> from hgr_jax.plotting import plot_given
+      >>> a, b = np.random.default_rng(0).normal(size=(2, 100))
+      >>> figure = plot_given((a, b), (a, b), (a, b), ("a", "b"))
+    """
+    figure = _new_figure(10, 3.4)
+    *panels, projection = figure.subplots(1, 3)
+    a, b = map(literal, names)
+    for axes, side, by, of in ((panels[0], 0, a, b), (panels[1], 1, b, a)):
+        along = columns[side], left[1 - side]
+        axes.scatter(*along, **_point_style(len(along[0])))
+        _draw_medians(axes, along)
+        axes.set(title=f"left of {of}", xlabel=by, ylabel=f"ranks of {of}, standard deviations")
+    projection.scatter(*transformed, **_point_style(len(transformed[0])))
+    correlation = np.corrcoef(*transformed)[0, 1]
+    projection.set(title=f"projection: correlation {correlation:.3f}", xlabel="f", ylabel="g")
+    return figure
+
+
 def _new_figure(width: float, height: float) -> Figure:
     figure: Figure = require("matplotlib.figure").Figure(
         figsize=(width, height), layout="constrained"

@@ -45,7 +45,7 @@ BUDGETS = {
     "inference": 4_401,
     "tables": 5_311,
     "scanning": 7_722,
-    "cli": 1_330,
+    "cli": 1_326,
     "fairness": 3_697,
     "datasets": 197,
 }

@@ -18,6 +18,7 @@ import numpy as np
 import pytest
 from cli_scan_support import COMMAND, Command, environment, refusal, run, started
 
+import hgr_jax
 from hgr_jax import Scan
 from hgr_jax.cli.main import main
 from hgr_jax.cli.outputs import WRITTEN
@@ -55,7 +56,6 @@ def test_pair(folder: Path, command: Command) -> None:
     assert "HGR-SK(2)    0.999" in done.out
     assert "b = f(a)" in done.out
     assert "a^2" in done.out
-    assert "effective degrees: 2 and 1" in done.out
     assert (folder / "hgr-jax-pair" / "pair.png").read_bytes().startswith(b"\x89PNG")
 
 
@@ -208,8 +208,26 @@ def test_pairs_of_one_value_and_of_one_row_alone(folder: Path, command: Command)
     Path("t.csv").write_text("\n".join(["x,y", *lines, ""]))
     said = command(*pair).out
     assert "f and g single out one row" in said
-    assert "that row: x 50, y 60; 9" in said
+    assert "that row: x 50, y 60\n" in said
     assert "nan" not in said.lower()
+    assert (folder / "pictures" / "pair.png").exists()
+
+
+def test_a_pair_given_another_column(folder: Path, command: Command) -> None:
+    kind, mass, noise = np.random.default_rng(0).normal(size=(3, 400))
+    kind, mass = kind > 0, mass + 3 * (kind > 0)
+    table = {"kind": np.where(kind, "A", "B"), "mass": mass, "wing": mass - 6 * kind + noise / 2}
+    lines = [",".join(map(str, row)) for row in zip(*table.values(), strict=True)]
+    Path("t.csv").write_text("\n".join(["kind,mass,wing", *lines, ""]))
+    said = command("pair", "t.csv", "mass", "wing", "--given", "kind", "--out", "pictures").out
+    fit = hgr_jax.hgr_fit(table["mass"], table["wing"], given=table["kind"])
+    low, high = fit.interval()
+    value = f"HGR          {fit.correlation:.4f}"
+    assert f"{value}   given kind, 95% interval {low:.3f} to {high:.3f}" in said
+    assert "given kind, wing rises with mass" in said
+    means = said.partition("mean of what kind leaves of the ranks of wing (sd 1)")[2].split("\n")
+    of_bins = [float(line.split()[0]) for line in means[1:6]]
+    assert np.corrcoef(of_bins, range(5))[0, 1] > 0.5
     assert (folder / "pictures" / "pair.png").exists()
 
 

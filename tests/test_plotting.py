@@ -11,7 +11,7 @@ import pytest
 
 import hgr_jax
 from bench.data import awkward_pair
-from hgr_jax.plotting import conditional_medians, plot_correlations, plot_fit
+from hgr_jax.plotting import conditional_medians, plot_correlations, plot_fit, plot_given
 
 HOSTILE = ("$\\frac{1}{", "a_b^c $x$ <b>\n\t\x07")
 
@@ -34,6 +34,17 @@ def test_a_fit_in_four_panels() -> None:
     np.testing.assert_allclose(drawn, np.stack([fit.f(a), fit.g(b)], axis=1), rtol=1e-6)
     grid, curve = f.lines[0].get_data()
     np.testing.assert_allclose(curve, fit.f(grid.astype(np.float32)), rtol=1e-6)
+    assert png(figure).startswith(b"\x89PNG")
+
+
+def test_what_given_variables_leave() -> None:
+    a, b = (x.astype(np.float64) for x in awkward_pair("uniform", 200))
+    figure = plot_given((a, b), (a - a.mean(), b - b.mean()), (a, b**2), ("age", "$x$"))
+    of_b, of_a, projection = figure.axes
+    assert (of_b.get_xlabel(), of_a.get_xlabel()) == ("age", "\\$x\\$")
+    drawn = np.asarray(of_a.collections[0].get_offsets())
+    np.testing.assert_allclose(drawn, np.stack([b, a - a.mean()], axis=1))
+    assert f"{np.corrcoef(a, b**2)[0, 1]:.3f}" in projection.get_title()
     assert png(figure).startswith(b"\x89PNG")
 
 

@@ -220,6 +220,19 @@ def test_every_value_and_pvalue_is_that_of_the_pair(rng: np.random.Generator, ho
             test = hgr_jax.independence_test(rows[pair.a], rows[pair.b], **options)
             assert pair.pvalue == pytest.approx(test.pvalue, rel=1e-6), (pair.a, pair.b)
             assert pair.pvalue_source == test.source == "residuals"
+            fit = hgr_jax.hgr_fit(rows[pair.a], rows[pair.b], **options)
+            assert found.interval(pair.a, pair.b) == pytest.approx(fit.interval(), abs=1e-6)
+            assert found.fit(pair.a, pair.b).explained == pytest.approx(fit.explained, abs=1e-6)
+
+
+def test_findings_have_intervals_given_other_columns(rng: np.random.Generator) -> None:
+    c, e, f = rng.normal(size=(3, 400))
+    table = {"a": c + e, "b": c + e**2 + f / 2, "c": c}
+    (found,) = scan(table, given="c").findings().not_monotone
+    fit = hgr_jax.hgr_fit(table["a"], table["b"], given=c)
+    assert found.interval == pytest.approx(fit.interval(), abs=1e-6)
+    untested = scan(table, given="c", test=None)
+    assert untested.interval("a", "b") == pytest.approx(fit.interval(), abs=1e-6)
 
 
 def test_what_is_shown_and_kept(rng: np.random.Generator, tmp_path: Path) -> None:
@@ -235,7 +248,7 @@ def test_what_is_shown_and_kept(rng: np.random.Generator, tmp_path: Path) -> Non
     kept = Scan.load(tmp_path / "s.npz")
     assert kept.settings["given"] == ["x0", "x1"]
     assert repr(kept) == repr(found)
-    with pytest.raises(ValueError, match="this scan is given x0, x1: hgr_fit"):
+    with pytest.raises(ValueError, match="this scan is given x0, x1: kb_fit"):
         found.fit("x2", "x4")
     with pytest.raises(KeyError, match="'x0' was skipped: it is given"):
         found["x0", "x4"]

@@ -9,14 +9,12 @@ from typing import Any
 
 import numpy as np
 
-from hgr_jax._arrays import Floats
 from hgr_jax._texts import pvalue_as_text
 from hgr_jax.cli.options import ScanOptions
 from hgr_jax.cli.outputs import check_sizes, print_messages, save_picture, unused_path
 from hgr_jax.core.describe import MAX_PVALUE, NO_DEPENDENCE
 from hgr_jax.core.status import Status
-from hgr_jax.inference.hgr_fits import HGRFit
-from hgr_jax.plotting import plot_fit
+from hgr_jax.plotting import plot_fit, plot_given
 from hgr_jax.scanning.api import scan
 from hgr_jax.scanning.facts import TableFacts
 from hgr_jax.scanning.remarks import ExaminedPair, RemarkFinder
@@ -25,7 +23,6 @@ from hgr_jax.scanning.result import Scan
 from hgr_jax.tables.columns import Frame
 from hgr_jax.tables.faults import TableError, printable
 from hgr_jax.tables.files import read_table
-from hgr_jax.tables.levels import Category
 from hgr_jax.tables.reading import Reading
 
 MEANS_LISTED = 10
@@ -42,7 +39,7 @@ def report_pair(
     """Print the measures of two columns of a file, and save a picture.
 
     HGR; with ``h`` or ``k``, HGR-KB at these degrees.  With ``given``, what they have in common
-    beyond these columns, without a picture.
+    beyond these columns; HGR-KB of that has no picture.
     """
     needed = (*names, *options.given, *options.row_columns)
     frame = read_table(path, dataclasses.replace(reading, columns=needed)).in_days()
@@ -61,14 +58,21 @@ def _report_columns(
 ) -> None:
     result = _scan_columns(frame, (*names, *options.given), options)
     pair, rows = result[names], int(result.n_obs[0, 1])
-    fit, drawn = None, ""
+    is_kb = options.h is not None or options.k is not None
+    examined = ExaminedPair.of(result, names, pair.correlation)
+    picture = unused_path(folder / "pair.png")
+    kernels: Any = None
+    drawn = ""
+    # Before printing: it may not be possible.
     if not options.given:
         fit = result.fit(*names)
-        a, b = _present_values(result, names)
-        picture = unused_path(folder / "pair.png")
-        # Before printing: it may not be possible.
+        both = np.stack([result.values(name) for name in names])
+        a, b = both[:, np.isfinite(both).all(axis=0)]
         drawn = save_picture(lambda: plot_fit(fit, a, b, names=names), picture)
-    kernels = None if isinstance(fit, HGRFit) else fit
+        kernels = fit if is_kb else None
+    elif examined is not None and not is_kb:
+        sides = examined.pair.columns, examined.left, (examined.f, examined.g)
+        drawn = save_picture(lambda: plot_given(*sides, names), picture)
 
     dropped = frame.rows - rows
     left_out = f", {dropped} with a missing or infinite value left out" if dropped else ""
@@ -76,14 +80,14 @@ def _report_columns(
     print_messages("note", result.notes)
     print()
     given = ", ".join(map(printable, options.given))
-    remark = f"given {given}" if given else ""
+    remarks = [f"given {given}"] if given else []
     measure = "HGR"
-    if options.h is not None or options.k is not None:
+    if is_kb:
         measure = f"HGR-KB({options.h or 5}, {options.k or 5})"
-    elif not given:
+    else:
         low, high = result.interval(*names)
-        remark = "" if np.isnan(low) else f"95% interval {low:.3f} to {high:.3f}"
-    _print_measure(measure, pair.correlation, remark)
+        remarks += [] if np.isnan(low) else [f"95% interval {low:.3f} to {high:.3f}"]
+    _print_measure(measure, pair.correlation, ", ".join(remarks))
     if kernels is not None and not any(map(frame.is_text, names)):
         from hgr_jax.measures.sk import sk_fit  # needs JAX
 
@@ -97,10 +101,14 @@ def _report_columns(
             _print_measure(name, value)
     if kernels is not None:
         print(f"\n{kernels.message}")
+        if int(kernels.status) == Status.ONE_ROW:
+            row = int(kernels.influential_row)
+            print(f"that row: {printable(names[0])} {a[row]:g}, {printable(names[1])} {b[row]:g}")
     print()
-    _print_remarks(result, names)
+    if examined is not None:
+        _print_remarks(result, examined)
     if kernels is not None and not any(map(frame.is_text, names)):
-        _print_polynomials(kernels, names, (a, b))
+        _print_polynomials(kernels, names)
     if drawn:
         print(f"\n{drawn}")
 
@@ -132,24 +140,14 @@ def _scan_columns(frame: Frame, names: Sequence[str], options: ScanOptions) -> S
     return result
 
 
-def _present_values(result: Scan, names: Sequence[str]) -> tuple[Floats, Floats]:
-    """Return the values of two columns, or codes of levels, in the rows that have both."""
-    a, b = (result.values(name) for name in names)
-    present = np.isfinite(a) & np.isfinite(b)
-    return a[present], b[present]
-
-
 def _print_measure(name: str, value: float, remark: str = "") -> None:
     print(f"{name:<12} {value:.4f}" + (f"   {remark}" if remark else ""))
 
 
-def _print_remarks(result: Scan, names: tuple[str, str]) -> None:
-    """Print further modes, the most influential row, remarks, and conditional means."""
-    pair = result[names]
-    examined = ExaminedPair.of(result, names, pair.correlation)
-    if examined is None:
-        return
-    rejected = pair.pvalue <= MAX_PVALUE
+def _print_remarks(result: Scan, examined: ExaminedPair) -> None:
+    """Print the sentence, the most influential row, remarks, and conditional means."""
+    names = examined.names
+    rejected = result[names].pvalue <= MAX_PVALUE
     if sentence := examined.sentence(result):
         print(printable(sentence) if rejected else NO_DEPENDENCE)
     influence = examined.details.influence.in_table(result.data)
@@ -161,23 +159,27 @@ def _print_remarks(result: Scan, names: tuple[str, str]) -> None:
     found = RemarkFinder(result, TableFacts(result)).remarks(examined) if rejected else []
     for remark in found:
         print(f"remark: {printable(remark.text)}" + (" (explains it)" if remark.explains else ""))
-    if not result.settings["given"]:
-        for side in (0, 1):
-            if result.category(names[1 - side]) is None:
-                _print_means(examined, side, result.category(names[side]))
+    for side in (0, 1):
+        if result.category(names[1 - side]) is None:
+            _print_means(examined, side, result)
     if rejected and result.settings["measure"] == "hgr":
         print(*map(printable, examined.in_full(result)), sep="\n")
     print()
 
 
-def _print_means(examined: ExaminedPair, side: int, category: Category | None) -> None:
+def _print_means(examined: ExaminedPair, side: int, result: Scan) -> None:
     """Print the means of a number in the levels of a category, or in bins of another number.
 
-    Bins are its ends and the neighbourhoods of its turns, or fifths of the rows.
+    Bins are its ends and the neighbourhoods of its turns, or fifths of the rows.  Given other
+    columns, the means of what these leave of its ranks.
     """
     a, b = (printable(examined.names[i]) for i in (side, 1 - side))
     x, y = (examined.pair.columns[i] for i in (side, 1 - side))
-    print(f"mean of {b}, with its standard error, given {a}:")
+    category, what = result.category(examined.names[side]), b
+    if result.settings["given"]:
+        given = ", ".join(map(printable, result.settings["given"]))
+        what, y = f"what {given} leaves of the ranks of {b} (sd 1)", examined.left[1 - side]
+    print(f"mean of {what}, with its standard error, given {a}:")
     if category is None:
         shape = examined.means[side].along(x)
         edges = shape.edges if shape.turns else np.quantile(x, (0.2, 0.4, 0.6, 0.8))
@@ -192,13 +194,7 @@ def _print_means(examined: ExaminedPair, side: int, category: Category | None) -
         print(f"  {y[inside].mean():>10.4g} +- {error:.2g}  {printable(label)}")
 
 
-def _print_polynomials(fit: Any, names: tuple[str, str], columns: tuple[Floats, Floats]) -> None:
+def _print_polynomials(fit: Any, names: tuple[str, str]) -> None:
     """Print the polynomials f and g of two columns of numbers."""
-    degrees = np.asarray(fit.degrees)
     print(f"f = {fit.f.formula('a')}\n    with a = {printable(names[0])}")
     print(f"g = {fit.g.formula('b')}\n    with b = {printable(names[1])}")
-    print(f"effective degrees: {degrees[0]} and {degrees[1]}")
-    if int(fit.status) == Status.ONE_ROW:
-        a, b = (column[int(fit.influential_row)] for column in columns)
-        share = f"{float(fit.leverage):.0%} of the correlation"
-        print(f"that row: {printable(names[0])} {a:g}, {printable(names[1])} {b:g}; {share}")

@@ -33,7 +33,7 @@ from hgr_jax._texts import (
 from hgr_jax._threads import one_blas_thread
 from hgr_jax.core.describe import nearly_monotone
 from hgr_jax.scanning.facts import TableFacts
-from hgr_jax.scanning.fits import HostPair, PairDetails
+from hgr_jax.scanning.fits import PairDetails, fit_given
 from hgr_jax.scanning.missing_values import missing_remarks
 from hgr_jax.scanning.remarks import (
     ExaminedPair,
@@ -93,7 +93,7 @@ class Finding:
       spearman: |Spearman|, NaN with a category.
       adjusted_pvalue: as in the scan.
       rows: rows where both columns are present.
-      sentence: what the relation is, in units of the columns; empty given other columns.
+      sentence: what the relation is, in units of the columns.
       remarks: what may make the dependence, those that explain it first.
       details: transformations of ranks, and the influence of rows.
     """
@@ -395,7 +395,7 @@ class _Lists:
         self.monotone_parts: dict[tuple[str, str], float] = {}
         self.monotone_given: set[tuple[str, str]] = set()
         self.repeated: set[int] = set()
-        self.has_intervals = scan.settings["measure"] in SOLVED and not scan.settings["given"]
+        self.has_intervals = scan.settings["measure"] in SOLVED
 
     def _is_built(self) -> NDArray[np.bool_]:
         """Return which pairs have a column that numbers rows, or are of indicators of a column."""
@@ -549,9 +549,15 @@ class _Lists:
         is_step &= not finding.spearman < MIN_SHARE_OF_STEP * finding.hgr  # NaN with a category
         return not is_step and not finding.spearman >= low
 
-    def _interval(self, pair: HostPair, place: int, level: float) -> tuple[float, float]:
-        pvalue = float(self.rows.pvalue[place])
-        return pair.interval(pair.pvalue if math.isnan(pvalue) else pvalue, level)
+    def _intervals(self, examined: ExaminedPair, place: int) -> list[tuple[float, float]]:
+        """Return intervals at `LEVEL`, of the pair alone and of all pairs together."""
+        levels = LEVEL, 1 - (1 - LEVEL) / max(self.tested, 1)
+        if self.scan.settings["given"]:
+            fit = fit_given(self.scan, *examined.names)
+            return [fit.interval(level) for level in levels]
+        pair, pvalue = examined.pair, float(self.rows.pvalue[place])
+        pvalue = pair.pvalue if math.isnan(pvalue) else pvalue
+        return [pair.interval(pvalue, level) for level in levels]
 
     def _examine(self, place: int) -> Finding:
         """Return a pair as a finding, with its interval and its remarks."""
@@ -565,11 +571,8 @@ class _Lists:
         interval = (math.nan, math.nan)
         examined = ExaminedPair.of(scan, names, hgr)
         if examined is not None and self.has_intervals:
-            low, high = self._interval(examined.pair, place, LEVEL)
+            (low, high), (self.low_for_all[names], _) = self._intervals(examined, place)
             interval = min(low, hgr), max(high, hgr)  # it may be of a sample of the rows
-            self.low_for_all[names], _ = self._interval(
-                examined.pair, place, 1 - (1 - LEVEL) / max(self.tested, 1)
-            )
             self.monotone_parts[names] = monotone_correlation(
                 examined.f, examined.g, examined.pair.columns
             )

@@ -10,6 +10,7 @@ from __future__ import annotations
 import dataclasses
 import functools
 import math
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -19,22 +20,24 @@ from hgr_jax._arrays import Floats
 from hgr_jax._checks import check_level
 from hgr_jax._threads import one_blas_thread
 from hgr_jax.core.bias import is_dominant
+from hgr_jax.core.host.conditional_hgr import ConditionalHGRFit, unknown_fit
 from hgr_jax.core.host.estimates import HGREstimate, correlation_of
 from hgr_jax.core.host.explained import LEAST_RESIDUAL
 from hgr_jax.core.host.linalg import orthonormalise, top_singular_values
-from hgr_jax.core.host.polynomials import (
-    PolynomialPair,
-    fit_pair,
-)
+from hgr_jax.core.host.polynomials import PolynomialPair, fit_pair
 from hgr_jax.core.host.ranks import MOST_FUNCTIONS, RankKernel
 from hgr_jax.core.indicators import Indicators
 from hgr_jax.core.ranks import LEAST_ROWS
-from hgr_jax.inference.hgr_fits import HGRFit
+from hgr_jax.inference.hgr_fits import HGRFit, LevelTransform, RankTransform, transform_of
 from hgr_jax.inference.independence import independence_test, test_levels
-from hgr_jax.inference.roys_root.law import log_survival_of_many
-from hgr_jax.scanning.given import conditioning_on
+from hgr_jax.scanning.features import as_features
+from hgr_jax.scanning.given import conditional_tests, conditioning_on, fits_given
+from hgr_jax.scanning.pairs import feature_places, selected
 from hgr_jax.scanning.request import SOLVED
 from hgr_jax.tables.columns import Columns
+from hgr_jax.tables.levels import Category
+
+Transform = RankTransform | LevelTransform
 
 LISTED_ROWS = 20
 """Number of rows that `Influence.rows` lists."""
@@ -43,14 +46,14 @@ LISTED_ROWS = 20
 def fit_of(scan: Any, a: str, b: str) -> Any:
     """Fit the transformations of two columns of a `Scan`, by its measure."""
     check_fitted(scan)
-    if scan.settings["given"]:
+    if scan._kernels.ranked:
+        return _fit_of_ranks(scan, a, b) if scan._given is None else fit_given(scan, a, b)
+    if scan._given is not None:
         given = ", ".join(scan.settings["given"])
         raise ValueError(
-            f"fit is of two columns alone, and this scan is given {given}: hgr_fit(a, b, given=...)"
-            " has the estimate and its interval."
+            f"fit is of two columns alone, and this scan is given {given}: kb_fit(a, b, given=...)"
+            " has the transformations."
         )
-    if scan._kernels.ranked:
-        return _fit_of_ranks(scan, a, b)
     from hgr_jax.scanning.kb_fits import kb_fit_of  # needs JAX
 
     return kb_fit_of(scan, (a, b), kernels_of(scan, a, b))
@@ -59,9 +62,9 @@ def fit_of(scan: Any, a: str, b: str) -> Any:
 def interval_of(scan: Any, a: str, b: str, level: float) -> tuple[float, float]:
     """Return an interval for the HGR of two columns of a `Scan`; NaN where there is no HGR."""
     check_fitted(scan)
-    if scan.settings["given"]:
-        raise ValueError("interval is of two columns alone: given others take hgr_fit(given=...).")
     level = check_level("level", level)
+    if scan._given is not None:
+        return fit_given(scan, a, b).interval(level)
     pair = HostPair.of_ranks(scan, a, b)
     return pair.interval(_pvalue_of(scan, a, b, pair), level)
 
@@ -73,6 +76,19 @@ def _fit_of_ranks(scan: Any, a: str, b: str) -> HGRFit:
         return HGRFit.unknown()
     categories = [scan.category(name) for name in (a, b)]
     return HGRFit.of(pair.estimate, pair.columns, categories, _pvalue_of(scan, a, b, pair))
+
+
+def fit_given(scan: Any, a: str, b: str) -> ConditionalHGRFit:
+    """Fit HGR of two columns given those of the scan, with its p-value."""
+    names = [list(scan.names).index(name) for name in (a, b)]
+    columns, pairs = selected(scan._columns, np.array([names]))
+    features, places = as_features(columns, scan._weights), feature_places(columns)[pairs]
+    pvalue = scan._value("pvalue", a, b)
+    if math.isnan(pvalue):
+        pvalue = float(conditional_tests(features, scan._given, places, np.array([True]))[0])
+    for _, fit in fits_given(features, scan._given, places):
+        return dataclasses.replace(fit, pvalue=pvalue)
+    return unknown_fit("a column does not vary, or there are fewer than 10 rows", math.nan)
 
 
 def _pvalue_of(scan: Any, a: str, b: str, pair: HostPair) -> float:
@@ -140,35 +156,6 @@ class Influence:
 
 
 @dataclasses.dataclass(frozen=True)
-class HostTransformation:
-    """A transformation in NumPy, known at the values of a column.
-
-    Attributes:
-      points: ``(m,)``, rising: values between which it is linear; None for levels 0, 1, ...
-      values: ``(m,)``, the transformation there.
-    """
-
-    points: Floats | None
-    values: Floats
-
-    @classmethod
-    def of(cls, x: Floats, values: Floats, kernel: Any) -> HostTransformation:
-        """Take a column ``(n,)``, the transformation of its rows, and its kernel."""
-        points, first = np.unique(x, return_index=True)
-        if not isinstance(kernel, Indicators):
-            return cls(points, values[first])
-        levels = np.zeros(kernel.count)
-        levels[points.astype(int)] = values[first]
-        return cls(None, levels)
-
-    def __call__(self, x: Floats) -> Floats:
-        """Return the transformation at ``x (n,)``, values or codes of levels."""
-        if self.points is None:
-            return np.asarray(self.values[x.astype(int)])
-        return np.interp(x, self.points, self.values)
-
-
-@dataclasses.dataclass(frozen=True)
 class PairDetails:
     """The transformations of one pair, and the influence of its rows.
 
@@ -179,8 +166,8 @@ class PairDetails:
         used; None without.
     """
 
-    f: HostTransformation
-    g: HostTransformation
+    f: Transform
+    g: Transform
     influence: Influence
     residuals: tuple[Floats, Floats] | None = None
 
@@ -202,11 +189,13 @@ class HostPair:
         columns: tuple[Floats, Floats],
         weights: Floats | None,
         kernels: tuple[Any, Any],
+        categories: Sequence[Category | None],
         conditioning: Floats | None,
         *,
         is_ranked: bool,
     ) -> None:
         self.count, self.kernels, self.is_ranked = len(columns[0]), kernels, is_ranked
+        self.categories = categories
         usable = ~(np.isnan(columns[0]) | np.isnan(columns[1]))
         if weights is not None:
             usable &= weights > 0
@@ -222,7 +211,8 @@ class HostPair:
         """Take two columns of a `Scan`."""
         weights = None if scan._weights is None else np.asarray(scan._weights, np.float64)
         columns = scan.values(names[0]), scan.values(names[1])
-        return cls(columns, weights, kernels, scan._conditioning, is_ranked=is_ranked)
+        levels = [scan.category(name) for name in names]
+        return cls(columns, weights, kernels, levels, scan._conditioning, is_ranked=is_ranked)
 
     @classmethod
     def of_ranks(cls, scan: Any, a: str, b: str) -> HostPair:
@@ -248,6 +238,7 @@ class HostPair:
             (columns[0], columns[1]),
             weights,
             self.kernels,
+            self.categories,
             conditioning,
             is_ranked=self.is_ranked,
         )
@@ -297,18 +288,13 @@ class HostPair:
     @property
     def of_levels(self) -> tuple[bool, bool]:
         """Which columns are categories."""
-        return isinstance(self.kernels[0], Indicators), isinstance(self.kernels[1], Indicators)
+        return self.categories[0] is not None, self.categories[1] is not None
 
     @property
     def pvalue(self) -> float:
-        """The p-value of independence, of ranks and levels; given other columns, by Roy's law."""
+        """The p-value of independence, of ranks and levels, whatever is given."""
         if not self.varies:
             return 1.0
-        if self.conditioning is not None:
-            m = self.moments
-            sizes = [np.array([[size]]) for size in m.shape]
-            value = np.minimum(top_singular_values(m[..., None]), 1)[None]
-            return float(np.exp(log_survival_of_many(value, self.estimate.rows, *sizes)[0, 0]))
         weights = self.weights if np.ptp(self.weights) else None
         if any(self.of_levels):
             return test_levels(self.columns, self.of_levels, weights, None, None).pvalue
@@ -318,9 +304,10 @@ class HostPair:
     def estimate(self) -> HGREstimate:
         """HGR of ranks, of the residuals if columns are given."""
         if self.conditioning is None:
-            return HGREstimate.of(self.columns, self._levels, self.weights)
-        numbers = self._levels[0] is None, self._levels[1] is None
-        pair = PolynomialPair(self.sides, self.shares)
+            levels = [None if c is None else len(c.levels) for c in self.categories]
+            return HGREstimate.of(self.columns, levels, self.weights)
+        pair, of_levels = PolynomialPair(self.sides, self.shares), self.of_levels
+        numbers = not of_levels[0], not of_levels[1]
         return HGREstimate(pair, numbers, float(1 / np.sum(self.shares**2)))
 
     @property
@@ -347,8 +334,8 @@ class HostPair:
         if not correlation > 0:
             return None
         f, g = (
-            HostTransformation.of(x, values, kernel)
-            for x, values, kernel in zip(self.columns, transforms, self.kernels, strict=True)
+            transform_of(x, values, category)
+            for x, values, category in zip(self.columns, transforms, self.categories, strict=True)
         )
         residuals = None
         if self.conditioning is not None:
@@ -389,8 +376,3 @@ class HostPair:
             shares=tuple(shares.tolist()),
             dominates=bool(is_dominant(shares[0], self.shares[largest[0]], correlation)),
         )
-
-    @property
-    def _levels(self) -> list[int | None]:
-        """The numbers of levels of categories; None for numbers."""
-        return [kernel.count if isinstance(kernel, Indicators) else None for kernel in self.kernels]

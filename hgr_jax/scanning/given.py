@@ -15,7 +15,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from hgr_jax._arrays import Floats, Integers
-from hgr_jax.core.host.conditional_hgr import RankResiduals, fit_of_residuals, residuals_of
+from hgr_jax.core.host.conditional_hgr import (
+    ConditionalHGRFit,
+    RankResiduals,
+    fit_of_residuals,
+    residuals_of,
+)
 from hgr_jax.core.host.conditioning import LEAST_GIVEN_ROWS, Conditioning, Variable
 from hgr_jax.core.host.explained import LEAST_RESIDUAL
 from hgr_jax.core.host.linalg import (
@@ -132,15 +137,20 @@ def kb_given(features: Features, kernels: Kernels, pairs: Integers) -> Estimates
     return estimates
 
 
-def hgr_given(features: Features, given: GivenColumns, pairs: Integers) -> Floats:
-    """Return HGR ``(N,)`` of ``pairs (N, 2)`` given columns, as `hgr_jax.hgr`; NaN of few rows."""
-    value = np.full(len(pairs), np.nan)
+def fits_given(
+    features: Features, given: GivenColumns, pairs: Integers
+) -> Iterator[tuple[int, ConditionalHGRFit]]:
+    """Fit HGR of ``pairs (N, 2)`` given columns, as `hgr_jax.hgr_fit`; yield places and fits.
+
+    None of few rows, and none where a column does not vary.
+    """
     for places, rows in _pairs_by_rows(features, given, pairs):
         if rows.sum() >= LEAST_GIVEN_ROWS:
             regression = _Regression(features, given, rows)
-            for place in places:
-                value[place] = regression.hgr(*map(int, pairs[place]))
-    return value
+            for place in places.tolist():
+                sides = [regression.residuals(int(column)) for column in pairs[place]]
+                if all(len(side.values) for side in sides):
+                    yield place, fit_of_residuals(sides[0], sides[1], regression.conditioning)
 
 
 class _Regression:
@@ -160,13 +170,6 @@ class _Regression:
     def _residuals(self, column: int) -> RankResiduals:
         variable = _variable(self.features, column, self.rows, self.weights)
         return residuals_of(variable, self.conditioning)
-
-    def hgr(self, a: int, b: int) -> float:
-        """Return HGR of two columns."""
-        sides = self.residuals(a), self.residuals(b)
-        if not (len(sides[0].values) and len(sides[1].values)):
-            return float("nan")
-        return fit_of_residuals(*sides, self.conditioning).correlation
 
 
 def _variable(

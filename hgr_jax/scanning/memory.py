@@ -9,7 +9,7 @@ import numpy as np
 
 from hgr_jax._arrays import Floats, Integers
 from hgr_jax.scanning.features import Estimates, Features, Kernels, as_features
-from hgr_jax.scanning.given import GivenColumns, hgr_given, kb_given
+from hgr_jax.scanning.given import GivenColumns, fits_given, kb_given
 from hgr_jax.scanning.pairs import feature_places
 from hgr_jax.scanning.polynomials import estimate_kb, pearson_of_pairs
 from hgr_jax.scanning.request import Request
@@ -73,7 +73,9 @@ class MemoryTable:
         """Estimate HGR of the pairs given columns, and the correlations of their ranks."""
         assert self.given is not None
         estimates = kb_given(self.in_ranks, Kernels(1, 1), self.pairs)
-        value = hgr_given(self.features, self.given, self.pairs)
+        value = np.full(len(self.pairs), np.nan)
+        for place, fit in fits_given(self.features, self.given, self.pairs):
+            value[place] = fit.correlation
         estimates.value[:] = np.where(np.isnan(estimates.value), np.nan, value)
         return estimates
 

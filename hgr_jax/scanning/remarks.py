@@ -170,6 +170,13 @@ class ExaminedPair:
         f, g = (m @ f for m, f in zip(self.pair.maps, self.pair.fitted.sides, strict=True))
         return Means.of(*self.pair.sides, self.pair.shares, (f, g))
 
+    @property
+    def left(self) -> tuple[Floats, Floats]:
+        """What given columns leave of the ranks of each number, and of f or g of a category."""
+        sides = zip(self.pair.sides, self.pair.of_levels, (self.f, self.g), strict=True)
+        one, other = (f if is_level else side[0] for side, is_level, f in sides)
+        return one, other
+
     @functools.cached_property
     def mean_given(self) -> tuple[int, Shape] | None:
         """Along which of two numbers the mean says more given other columns, and its shape.
@@ -272,6 +279,9 @@ class RemarkFinder:
         if copies is None:
             return
         left = examined.pair.restricted(copies.remaining[examined.pair.rows])
+        if self.scan.settings["given"]:
+            yield Remark("copies", f"{left.value:.3f} without copies of rows")
+            return
         pvalue = left.pvalue
         text = f"{left.value:.3f} (p = {pvalue_as_text(pvalue)}) without copies of rows"
         yield Remark("copies", text, not pvalue <= MAX_PVALUE)

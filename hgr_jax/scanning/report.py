@@ -21,7 +21,7 @@ from hgr_jax.scanning.findings import (
     Findings,
     is_of_hgr,
 )
-from hgr_jax.scanning.fits import HostTransformation, details_of
+from hgr_jax.scanning.fits import Transform, details_of
 from hgr_jax.scanning.html.page import Curve, Detail, HtmlPage, Profile, Sample
 from hgr_jax.tables.levels import Category
 
@@ -370,12 +370,12 @@ def _numbers_or_levels(values: Any, category: Category | None) -> list[Any]:
     return [category.levels[level] for level in values.astype(int)]
 
 
-def _curve(transform: HostTransformation, values: Any, category: Category | None) -> Curve:
+def _curve(transform: Transform, values: Any, category: Category | None) -> Curve:
     if category is None:
         grid = np.linspace(values.min(), values.max(), CURVE_POINTS)
         shape = Shape.of(values, transform(values))
         at = shape.points[list(shape.turns)]
-        turns = list(zip(at.tolist(), transform(at).tolist(), strict=True))
+        turns = [(x, transform(x)) for x in at.tolist()]
         return Curve(grid.tolist(), transform(grid).tolist(), turns)
     levels = np.unique(values.astype(int))
     return Curve([category.levels[level] for level in levels], transform(levels).tolist())

@@ -245,8 +245,7 @@ class Scan:
       n_obs: rows where both columns are present (and of positive weight); 0 on the diagonal.
       degrees: ``(p, p, 2)``, directions that the pair's rows support of column i and of column
         j; so ``degrees[j, i]`` is ``degrees[i, j]`` reversed.
-      source: where a p-value is from as a number, 0 for none.
-      pvalue_source: the same in words:
+      pvalue_source: where a p-value is from:
         ``"rank"`` (a law of ranks), ``"asymptotic"`` (Roy's law, of categories or of the values as
         they are), ``"permutation"``, ``"exact"`` and ``"residuals"``; of rows in an order or in
         groups ``"shifts"``, ``"within"`` and ``"tail"``, as in `independence_test`.
@@ -264,6 +263,7 @@ class Scan:
     _numbers: Integers = dataclasses.field(repr=False)
     _columns: Columns | None = dataclasses.field(default=None, repr=False)
     _weights: Any = dataclasses.field(default=None, repr=False)
+    _given: Any = dataclasses.field(default=None, repr=False)
     _conditioning: Any = dataclasses.field(default=None, repr=False)
     _kernels: Any = dataclasses.field(default=None, repr=False)
 
@@ -280,7 +280,6 @@ class Scan:
     null_95 = _matrix("null_95")
     n_obs = _matrix("n_obs")
     degrees = _matrix("degrees")
-    source = _matrix("source")
     pvalue_source = _matrix("pvalue_source")
 
     @property

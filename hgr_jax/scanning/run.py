@@ -253,6 +253,7 @@ def as_scan(examined: Examined, adjusted: Floats | None = None) -> Scan:
         _numbers=columns.number_positions[~np.array(skipped, bool)],
         _columns=columns,
         _weights=request.row_weights,
+        _given=given,
         _conditioning=conditioning,
         _kernels=request.measure.kernels,
     )
