@@ -18,8 +18,10 @@ from fairness_support import descent, scikit_learn_checks
 from fairness_support import untrained as untrained
 from sklearn.base import BaseEstimator, RegressorMixin, clone
 from sklearn.exceptions import ConvergenceWarning
+from sklearn.impute import SimpleImputer
 from sklearn.metrics import r2_score, roc_auc_score
-from sklearn.model_selection import GridSearchCV, cross_val_score
+from sklearn.model_selection import GridSearchCV, cross_val_score, cross_validate
+from sklearn.pipeline import make_pipeline
 
 import hgr_jax
 from hgr_jax.datasets import load_diabetes
@@ -311,3 +313,28 @@ def test_metadata_routing() -> None:
     search = GridSearchCV(model, {"steps": [2]}, scoring=scorer, cv=2)
     search.fit(x, TARGETS, **params)
     assert search.cv_results_["split0_test_score"][0] == pytest.approx(expected)
+
+
+@sklearn.config_context(enable_metadata_routing=True)
+def test_a_table_of_any_columns_through_a_pipeline() -> None:
+    """Text, dates and missing values are skrub's and scikit-learn's to encode."""
+    skrub = pytest.importorskip("skrub", reason="skrub is not installed")
+    rng = np.random.default_rng(0)
+    table = pd.DataFrame(
+        {
+            "job": rng.choice(["nurse", "clerk", "cook"], 120),
+            "hired": pd.date_range("2020-01-01", periods=120).astype(str),
+            "pay": np.where(np.arange(120) % 10, rng.normal(size=120), np.nan),
+        }
+    )
+    age = rng.uniform(18, 70, 120)
+    label = (table.job == "cook").to_numpy().astype(int)
+    options: Any = {"threshold": 0.9, "steps": 100, "learning_rate": 0.05, "random_state": 0}
+    model = FairMLPClassifier((8,), **options)
+    model.set_fit_request(protected=True, sample_weight=True).set_score_request(sample_weight=True)
+    pipeline = make_pipeline(skrub.TableVectorizer(), SimpleImputer(), model)
+    params = {"protected": age, "sample_weight": rng.uniform(0.5, 1.5, 120)}
+    found = cross_validate(pipeline, table, label, params=params, cv=3, error_score="raise")
+    assert min(found["test_score"]) > 0.8
+    search = GridSearchCV(pipeline, {"fairmlpclassifier__steps": [1, 100]}, cv=3)
+    assert search.fit(table, label, **params).best_params_ == {"fairmlpclassifier__steps": 100}
