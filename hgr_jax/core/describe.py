@@ -127,11 +127,11 @@ class Bins:
     @classmethod
     def of(cls, x: Floats) -> Bins:
         """Return the bins of ``x (n,)``."""
-        points, codes = np.unique(x, return_inverse=True)
-        if len(points) <= MOST_BINS:
-            ends = np.stack([points, points], axis=1)
-            return cls(points, ends, codes, np.bincount(codes))
         order = np.argsort(x, kind="stable")
+        points = x[order][np.append(True, np.diff(x[order]) > 0)]
+        if len(points) <= MOST_BINS:
+            codes = np.searchsorted(points, x)
+            return cls(points, np.stack([points, points], axis=1), codes, np.bincount(codes))
         cut = int(TAILS * len(x))
         order = order[cut : len(order) - cut]
         rows, bins = len(order), max(2, min(MOST_BINS, len(order) // ROWS_PER_BIN))
