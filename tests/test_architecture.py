@@ -40,7 +40,7 @@ LAYERS = (
 MAX_PARAMETERS = 8
 
 BUDGETS = {
-    "core": 7_238,
+    "core": 7_232,
     "measures": 3_104,
     "inference": 4_401,
     "tables": 5_311,

@@ -206,3 +206,14 @@ def test_levels_of_a_number_with_one_usual_value() -> None:
     wide = rng.normal(size=3000) * np.where(work == "farm", 3, 1)
     said = str(scan({"work": work, "wide": wide}).fit("work", "wide"))
     assert "the spread of b differs between levels of a, its place hardly" in said
+
+
+@pytest.mark.parametrize("unit", [1e-3, 1.0, 1e4])
+def test_turns_have_no_more_digits_than_their_ranges_tell(unit: float) -> None:
+    a, noise = np.random.default_rng(4).normal(size=(2, 400))
+    said = hgr_fit(unit * a, a**2 + noise).describe()
+    numbers = re.findall(r"a = (\S+) \(between (\S+) and (\S+)\)", said)[0]
+    at, low, high = (float(number.replace(",", "")) for number in numbers)
+    digit = 10.0 ** np.floor(np.log10((high - low) / 4) + 0.05)  # both ends are rounded
+    assert low <= at <= high
+    np.testing.assert_allclose(np.remainder([at + digit / 2, low + digit / 2], digit), digit / 2)

@@ -18,6 +18,7 @@ from __future__ import annotations
 
 import dataclasses
 import functools
+import math
 from collections.abc import Callable, Iterator, Sequence
 from typing import NamedTuple
 
@@ -211,12 +212,18 @@ class Shape:
         return self.points[(ends[:-1] + ends[1:]) // 2]
 
     def turns_as_text(self, form: Format) -> list[str]:
-        """Write where it turns, and how sure that is: ``1.5 (between 1.3 and 1.7)``."""
+        """Write where it turns, and how sure that is: ``1.5 (between 1.3 and 1.7)``.
+
+        With no more digits than tell a quarter of that range.
+        """
         texts = [form(self.points[turn]) for turn in self.turns]
         for i, (low, high) in enumerate(self.ranges):
-            texts[i] += (
-                "" if form(low) == form(high) else f" (between {form(low)} and {form(high)})"
-            )
+            if form(low) != form(high):
+                digits = -math.floor(math.log10((high - low) / 4))
+                at, *ends = (
+                    form(round(float(x), digits)) for x in (self.points[self.turns[i]], low, high)
+                )
+                texts[i] = f"{at} (between {' and '.join(ends)})"
         return texts
 
     @property

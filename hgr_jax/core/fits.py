@@ -24,12 +24,12 @@ from jax import Array, lax
 from jax.typing import DTypeLike
 from numpy.typing import ArrayLike
 
-from hgr_jax._arrays import is_traced
+from hgr_jax._arrays import Floats, is_traced
 from hgr_jax.core.arrays import as_given, as_pair, as_real_array, as_weights
 from hgr_jax.core.bias import is_dominant
 from hgr_jax.core.canonical import PreparedPair, Residuals, Solution, Transformation
 from hgr_jax.core.describe import MAX_PVALUE, NO_DEPENDENCE, both_in_words
-from hgr_jax.core.formulas import polynomial_as_text, powers_of_recurrence
+from hgr_jax.core.formulas import polynomial_as_text
 from hgr_jax.core.kernels import Encoder
 from hgr_jax.core.linalg import matmul
 from hgr_jax.core.numerics import (
@@ -333,13 +333,16 @@ class CopulaTransform:
         if scale == 0:  # a constant, whose polynomial is 0
             return "0"
         recurrence = np.asarray(basis.recurrence, np.float64)
-        return polynomial_as_text(
-            lambda slope, offset: powers_of_recurrence(recurrence, slope, offset) @ c,
-            scale,
-            center,
-            str(name),
-            digits,
-        )
+
+        def powers(slope: float, offset: float) -> Floats:
+            with jax.enable_x64(True):
+                moved = PolynomialBasis(jnp.asarray([slope, -offset]), jnp.asarray(recurrence))
+                return np.asarray(_monomials(moved)) @ c
+
+        return polynomial_as_text(powers, scale, center, str(name), digits)
+
+
+_monomials = jax.jit(PolynomialBasis.monomials)
 
 
 @jax.jit

@@ -55,22 +55,6 @@ def polynomial_as_text(
     return f"{_sum_of_terms(texts, symbol)}, {symbol} = {_centred(name, shift, unit)} / {unit:.15g}"
 
 
-def powers_of_recurrence(recurrence: Floats, slope: float, offset: float) -> Floats:
-    """Return ``(d + 1, d + 1)``: column j expands ``p_j`` of ``slope u + offset`` on 1, u, ..."""
-    degree = recurrence.shape[1]
-    table = np.zeros((degree + 1, degree + 1))
-    table[0, 0] = 1
-    for j in range(degree):
-        shift, back, step, *correction = recurrence[:, j]
-        last = table[:, j]
-        value = slope * np.roll(last, 1) + (offset - shift) * last
-        if j:
-            value = value - back * table[:, j - 1]
-        value = value - table[:, : len(correction)] @ np.asarray(correction)
-        table[:, j + 1] = 0 if step == 0 else step * value
-    return table
-
-
 def _rounded(
     terms: Floats, x: Floats, values: Floats, digits: int, most: int
 ) -> tuple[list[str], bool]:
