@@ -147,6 +147,23 @@ def test_single_rows_and_values(rows: int) -> None:
         assert "is 0.25 make it" in of.remark or "make it" in of.remark
 
 
+def test_another_unit_with_fewer_digits_is_a_copy() -> None:
+    rng = np.random.default_rng(27)
+    size = rng.normal(170, 9, 500)
+    table = {
+        "cm": size.round(1),
+        "m": (size / 100).round(2),
+        "weight": (0.9 * size - 80 + 8 * rng.normal(size=500)).round(1),
+    }
+    table["cm"][::9] = np.nan
+    found = scan(table).findings()
+    assert found.copies == (("cm", "m"),)
+    assert pairs(found.strongest) == [{"cm", "weight"}]
+    # Nearly as close, but no rounding.
+    table["m"] += 0.003 * rng.normal(size=500)
+    assert scan(table).findings().copies == ()
+
+
 def test_copies_of_rows() -> None:
     rng = np.random.default_rng(5)
     table = pd.DataFrame(rng.normal(size=(24, 3)).round(3), columns=list("abc"))
@@ -230,6 +247,23 @@ def test_marks_of_missing_values() -> None:
     assert "ozone" not in said
 
 
+def test_negative_marks_below_amounts() -> None:
+    """However wide the amounts range, -1 and -2 are none of them."""
+    rng = np.random.default_rng(28)
+    income = np.exp(rng.normal(10, 0.6, 400)).round()
+    hours = rng.normal(38, 9, 400).round().clip(6)
+    gone = rng.random(400) < 0.1
+    income[gone], hours[gone], income[::40] = -1, -1, -2
+    found = scan({"income": income, "hours": hours}).findings()
+    assert list(found) == []
+    assert "-2 and -1 in" in finding(found, "income", "hours").remark
+    # Amounts that go on below 0 have no marks.
+    change = rng.normal(3, 2, 400).round()
+    assert scan({"change": change, "hours": hours}).findings().remarks == tuple(
+        remark for remark in found.remarks if "hours" in remark
+    )
+
+
 def test_few_shared_rows() -> None:
     rng = np.random.default_rng(9)
     x, y, z = rng.normal(size=(3, 90))
@@ -277,13 +311,14 @@ def test_columns_that_number_the_rows_make_no_finding() -> None:
     size = np.linspace(0, 1, 200) ** 2 + rng.lognormal(8, 0.5, 200) / 9e4
     weight = size + rng.normal(size=200) / 4
     numbers = 100 + 2.0 * np.arange(200)
-    for name in ("id", "customerId", "order_no", "rownames", "Unnamed: 0", "#", "PID"):
+    for name in ("id", "customerId", "order_no", "rownames", "Unnamed: 0", "#", "PID", "rowid"):
         for values in (numbers, rng.permutation(numbers)):
             found = scan({name: values, "size": size, "weight": weight}).findings()
             assert not any(name in pair for pair in pairs((*found, *found.explained)))
             assert f"{name} numbers the rows: its pairs are not listed" in found.remarks
-    for name in ("obs", "Subject"):  # numbers them where it counts them
-        counted = {name: np.arange(1.0, 201), "size": size, "weight": weight}
+    for name in ("obs", "Subject", "case"):  # numbers them where it counts them, up or down
+        count = np.arange(1.0, 201)
+        counted = {name: count[::-1] if name == "case" else count, "size": size, "weight": weight}
         assert f"{name} numbers the rows" in " ".join(scan(counted).findings().remarks)
     for name in ("dose", "paid"):  # it is in order, but its name is that of a variable
         found = scan({name: numbers, "size": size}).findings()

@@ -36,8 +36,8 @@ MIN_DISTINCT = 10
 """Smallest number of values of a column of which one value may be a special one."""
 
 NAME_OF_IDENTIFIER = re.compile(
-    r"(^|[_\W])(p?id|idx|index|key|nr|no|num|number|row|rownames|serial|x|column 1)$"
-    r"|^unnamed: \d+$|^#$|(?-i:[a-z]I[dD]$)",
+    r"(^|[_\W])((p|row|rec|record|case|obs|user)?id|idx|index|key|nr|no|num|number|row|rownames"
+    r"|serial|x|column 1)$|^unnamed: \d+$|^#$|(?-i:[a-z]I[dD]$)",
     re.IGNORECASE,
 )
 """Names of columns that number the rows and are nothing else."""
@@ -77,6 +77,9 @@ ones, as 97, 98 and 99."""
 MIN_GAP, MIN_GAP_OF_MARK = 1.0, 0.5
 """Smallest distance of a repeated value from all others, in units of their central range: of any
 value, and of one that often stands for a missing value."""
+
+MIN_RATIO = 3
+"""Smallest ratio of all amounts to negative marks that may stand below them."""
 
 MAX_SHARE_OF_RARE = 0.5
 """Largest share that neighbouring codes have of the rows of the rarest answer of a scale."""
@@ -128,7 +131,7 @@ class TableFacts:
         for name, values in self.numbers.items():
             if name in self.columns.dates or not _numbers_rows(values):
                 continue
-            counts = values[0] in (0, 1) and bool((np.diff(values) == 1).all())
+            counts = values.min() in (0, 1) and bool((np.abs(np.diff(values)) == 1).all())
             if NAME_OF_IDENTIFIER.search(name) or (counts and NAME_OF_COUNT.search(name)):
                 found[name] = "numbers the rows"
         panel = self.panel
@@ -391,10 +394,12 @@ def _are_marks(distinct: Floats, counts: Integers, marks: slice, inside: slice, 
         return False
     gap = ends[0] - values[-1] if ends[0] > values[-1] else values[0] - ends[-1]
     first, last = _central_range(values, of_values)
+    # Between a negative mark and amounts, the range of these says nothing.
+    spread = 0.0 if ends[-1] < 0 and values[0] >= MIN_RATIO * -ends[0] else last - first
     if len(ends) == 1:
         value = float(ends[0])
         usual = _may_be_missing(value, float(values[0]))
-        far = gap > (MIN_GAP_OF_MARK if usual else MIN_GAP) * (last - first)
+        far = gap > (MIN_GAP_OF_MARK if usual else MIN_GAP) * spread
         enough = max(MIN_MARK_ROWS, 0.002 * rows)
         repeated = (usual and abs(value) > 9) or counts[marks][0] >= enough
         many = len(distinct) > MIN_DISTINCT + 2
@@ -404,7 +409,7 @@ def _are_marks(distinct: Floats, counts: Integers, marks: slice, inside: slice, 
     alike = (np.diff(ends) == 1).all() or all(len(set(f"{abs(x):g}")) == 1 for x in ends)
     if not (nines or coded or ends[-1] < 0 <= values[0]) or not alike:
         return False
-    far = gap > (MIN_GAP if coded and not nines else MIN_GAP_OF_MARK) * (last - first)
+    far = gap > (MIN_GAP if coded and not nines else MIN_GAP_OF_MARK) * spread
     scale = len(values) <= 7 and (np.diff(values) == 1).all() and gap > 1
     rare = scale and counts[marks].max() <= MAX_SHARE_OF_RARE * of_values.min()
     return bool((far or rare) and counts[marks].sum() >= MIN_MARK_ROWS)

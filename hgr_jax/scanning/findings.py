@@ -20,7 +20,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from hgr_jax._arrays import Floats
+from hgr_jax._arrays import Floats, in_unit
 from hgr_jax._checks import check_count
 from hgr_jax._texts import (
     counted,
@@ -271,13 +271,13 @@ def groups_of(
     """Return, for each used column, the names of the column and its near copies, in order.
 
     A group is a column, the first of them, and all others that are not in a group yet and are near
-    copies of it: |Spearman| and HGR are at least ``least``, or repeated values correspond one to
-    one in ``rows``.
+    copies of it: |Spearman| and HGR are at least ``least``, or in ``rows`` repeated values
+    correspond one to one, or values are those of another unit, rounded.
     """
     pairs = scan._rows
     monotone = monotone_of(pairs)
     near: dict[int, list[tuple[int, int]]] = {}
-    for row in np.flatnonzero((monotone >= least) | (hgr_of(pairs) >= ALMOST_ONE)).tolist():
+    for row in np.flatnonzero((monotone >= NEAR_COPY) | (hgr_of(pairs) >= ALMOST_ONE)).tolist():
         i, j = sorted(pairs.pairs[row].tolist())
         near.setdefault(i, []).append((j, row))
     group: dict[str, tuple[str, ...]] = {}
@@ -289,9 +289,9 @@ def groups_of(
             other = scan.names[j]
             if other in group:
                 continue
-            if monotone[row] >= least or _one_to_one(
-                scan.values(name)[rows], scan.values(other)[rows]
-            ):
+            columns = scan.values(name)[rows], scan.values(other)[rows]
+            rounded = monotone[row] >= NEAR_COPY and _differ_by_rounding(*columns)
+            if monotone[row] >= least or rounded or _one_to_one(*columns):
                 members.append(other)
         group |= dict.fromkeys(members, tuple(members))
     return group
@@ -304,6 +304,16 @@ def _one_to_one(a: Floats, b: Floats) -> bool:
     if len(u) != len(v) or 2 * len(u) > len(x):
         return False
     return len(np.unique(x * len(v) + y)) == len(u)
+
+
+def _differ_by_rounding(a: Floats, b: Floats) -> bool:
+    """Return whether each column is a multiple of the other, plus a number, but for rounding."""
+    present = ~(np.isnan(a) | np.isnan(b))
+    x, y = (in_unit(column[present])[0] for column in (a, b))
+    steps = [np.diff(np.unique(z)).min(initial=np.inf) for z in (x, y)]
+    slope, start = np.polynomial.polynomial.polyfit(x, y, 1)[::-1]
+    off = np.abs(y - start - slope * x).max()
+    return bool(off <= 0.6 * (steps[1] + abs(slope) * steps[0]))
 
 
 def is_of_hgr(scan: Any) -> bool:
@@ -516,13 +526,10 @@ class _Lists:
             )
         for values, texts in columns.items():
             listed = [f"{value:g}" for value in values]
-            verb, if_so, says = "are", "they stand for missing values", "say"
-            if len(values) == 1:
-                verb, if_so, says = "is", "it stands for a missing value", "says"
+            options = " ".join(f"--na {value}" for value in listed)
             yield (
-                f"{listed_in_words(listed)} {verb} far from all other values of"
-                f" {first_names(texts, 40)}: if {if_so},"
-                f" {' '.join(f'--na {value}' for value in listed)} {says} so"
+                f"{listed_in_words(listed)} far from all other values of {first_names(texts, 40)}:"
+                f" {options}, where missing values are meant"
             )
         for name, what in self.facts.numbering.items():
             yield f"{name} {what}: its pairs are not listed"

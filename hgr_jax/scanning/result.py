@@ -19,7 +19,7 @@ from numpy.typing import NDArray
 from hgr_jax._archive import load_archive, save_archive
 from hgr_jax._arrays import Floats, Integers
 from hgr_jax._checks import check_choice, check_count
-from hgr_jax._texts import counted, html_table, near_matches, pvalue_as_text, shortened
+from hgr_jax._texts import counted, near_matches, shortened
 from hgr_jax.inference.hgr_fits import HGRFit
 from hgr_jax.scanning.findings import (
     FALSE_DISCOVERY_RATE,
@@ -188,21 +188,6 @@ def pairs_as_text(title: str, pairs: Sequence[Any], count: int) -> str:
     return "\n".join([title, *lines, *more])
 
 
-def pairs_as_html(title: str, pairs: Sequence[Any]) -> str:
-    """Return pairs as a small table."""
-    headers = ("column a", "column b", "correlation", "|Pearson|", "adjusted p", "rows")
-    rows = [
-        (
-            *(shortened(name, SHOWN_LETTERS) for name in (pair.a, pair.b)),
-            *(f"{value:.3f}".replace("nan", "-") for value in (pair.correlation, pair.pearson)),
-            pvalue_as_text(pair.adjusted_pvalue),
-            f"{pair.n_obs:,}",
-        )
-        for pair in pairs
-    ]
-    return html_table(title, headers, rows)
-
-
 DESCRIPTIONS = ("skipped", "notes", "settings")
 """Attributes of a `Scan` that a file has as JSON."""
 
@@ -361,10 +346,6 @@ class Scan:
 
     def __repr__(self) -> str:
         return pairs_as_text(scan_title(self), self.top(3), len(self))
-
-    def _repr_html_(self) -> str:
-        """Return the first pairs as a table, for notebooks."""
-        return pairs_as_html(scan_title(self), self.top(10))
 
     def _ordered(self, by: str = "rank_excess") -> PairRows:
         """Return the rows of the pairs that were estimated, sorted as `top` says."""
