@@ -44,7 +44,7 @@ BUDGETS = {
     "measures": 3_104,
     "inference": 4_401,
     "tables": 5_311,
-    "scanning": 7_715,
+    "scanning": 7_722,
     "cli": 1_326,
     "fairness": 3_697,
     "datasets": 197,

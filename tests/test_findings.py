@@ -264,6 +264,30 @@ def test_negative_marks_below_amounts() -> None:
     )
 
 
+def test_codes_of_nested_categories() -> None:
+    """A town has one region, and so has its postcode; rows of few digits are no copies."""
+    rng = np.random.default_rng(29)
+    town = rng.integers(0, 20, 800)
+    table = {
+        "town": np.array([f"t{i}" for i in range(20)])[town],
+        "region": np.array(list("abcd"))[town % 4],
+        "sales": (10 * (town % 4) + 5 * rng.normal(size=800)).round(1),
+        "postcode": 10_000.0 + 7 * town,
+    }
+    found = scan(table).findings()
+    listed = {frozenset(pair) for pair in pairs(found)}
+    assert listed == {frozenset({"town", "sales"}), frozenset({"region", "sales"})}
+    assert "each town has one region" in finding(found, "town", "region").remark
+    assert found.remarks == ()
+
+
+def test_what_is_weak_but_more_than_chance_is_no_finding() -> None:
+    x, y = np.random.default_rng(30).normal(size=(2, 9000))
+    found = scan({"x": x, "y": y + 0.05 * x}).findings()
+    assert found.significant == 1
+    assert "more than chance are weak" in repr(found)
+
+
 def test_few_shared_rows() -> None:
     rng = np.random.default_rng(9)
     x, y, z = rng.normal(size=(3, 90))

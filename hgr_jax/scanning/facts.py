@@ -327,6 +327,12 @@ def _numbers_rows(values: Floats) -> bool:
     return len(np.unique(values)) == len(values) and is_spread_out(values)
 
 
+def is_function(x: Floats, y: Floats) -> bool:
+    """Return whether ``y`` is one value for each value of ``x``, most of which are repeated."""
+    distinct = len(np.unique(x))
+    return 2 * distinct <= len(x) and len(np.unique([x, y], axis=1).T) == distinct
+
+
 def is_spread_out(values: Floats) -> bool:
     """Return whether values fill their range evenly: their median is far from its ends."""
     unit, _ = in_unit(values)
@@ -459,10 +465,14 @@ def _hashes(columns: Sequence[Floats]) -> NDArray[np.uint64]:
 def _chance_makes_no_copies(columns: Sequence[Floats], distinct_rows: int) -> bool:
     """Return whether columns have so many possible values that chance makes no copies of rows."""
     rows, together = len(columns[0]), 0.0
-    for values in columns:
+    apart = list[Floats]()
+    for values in sorted(columns, key=lambda values: -len(np.unique(values))):
         distinct, counts = np.unique(values, return_counts=True)
-        if len(distinct) < 2:
+        some = values[:MAX_ROWS_SUMMED]
+        # A function of another column makes no difference.
+        if len(distinct) < 2 or any(is_function(one, some) for one in apart):
             continue
+        apart.append(some)
         together += np.log(np.sum((counts / rows) ** 2))
         distinct, _ = in_unit(distinct)
         with np.errstate(over="ignore"):

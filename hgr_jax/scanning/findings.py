@@ -32,7 +32,7 @@ from hgr_jax._texts import (
 )
 from hgr_jax._threads import one_blas_thread
 from hgr_jax.core.describe import nearly_monotone
-from hgr_jax.scanning.facts import TableFacts
+from hgr_jax.scanning.facts import MIN_DISTINCT, TableFacts
 from hgr_jax.scanning.fits import PairDetails, fit_given
 from hgr_jax.scanning.missing_values import missing_remarks
 from hgr_jax.scanning.remarks import (
@@ -181,7 +181,8 @@ class Findings:
             return "No finding: what was examined is explained"
         if self.copies and self.significant:
             return "No finding: only copies of columns depend on each other"
-        return "No finding: no pair is more than chance"
+        weak = "pairs that are more than chance are weak, or have few rows"
+        return f"No finding: {weak if self.significant else 'no pair is more than chance'}"
 
     def lines(self, longest_name: int = 28) -> list[str]:
         """Return the lists and the counts, in lines of text."""
@@ -271,7 +272,7 @@ def groups_of(
     """Return, for each used column, the names of the column and its near copies, in order.
 
     A group is a column, the first of them, and all others that are not in a group yet and are near
-    copies of it: |Spearman| and HGR are at least ``least``, or in ``rows`` repeated values
+    copies of it: |Spearman| and HGR are at least ``least``, or in ``rows`` levels or few values
     correspond one to one, or values are those of another unit, rounded.
     """
     pairs = scan._rows
@@ -291,7 +292,8 @@ def groups_of(
                 continue
             columns = scan.values(name)[rows], scan.values(other)[rows]
             rounded = monotone[row] >= NEAR_COPY and _differ_by_rounding(*columns)
-            if monotone[row] >= least or rounded or _one_to_one(*columns):
+            codes = math.isnan(monotone[row]) or len(np.unique(columns[0])) <= MIN_DISTINCT
+            if monotone[row] >= least or rounded or (codes and _one_to_one(*columns)):
                 members.append(other)
         group |= dict.fromkeys(members, tuple(members))
     return group

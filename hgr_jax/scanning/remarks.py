@@ -45,6 +45,7 @@ from hgr_jax.scanning.facts import (
     MAX_EXAMINED_ROWS,
     MIN_DISTINCT,
     TableFacts,
+    is_function,
     is_usual_mark,
 )
 from hgr_jax.scanning.fits import HostPair, PairDetails
@@ -412,8 +413,8 @@ class RemarkFinder:
                 label = f"{value:g}" if category is None else category.levels[int(value)]
                 yield Remark("construction", f"{a} says where {b} is {label}", True)
                 return
-            both_levels = a in facts.codes and b in facts.codes
-            if both_levels and is_function(x, y) and len(np.unique(y)) < len(np.unique(x)):
+            fewer = b in facts.codes and len(np.unique(y)) < len(np.unique(x))
+            if fewer and is_function(x, y):
                 yield Remark("construction", f"each {a} has one {b}", True)
                 return
             parts = facts.parts_of(a)
@@ -430,12 +431,6 @@ class RemarkFinder:
 def listed_in_words(texts: list[str]) -> str:
     """Return texts as a list: a, b and c."""
     return " and ".join(filter(None, [", ".join(texts[:-1]), texts[-1]]))
-
-
-def is_function(x: Floats, y: Floats) -> bool:
-    """Return whether ``y`` is one value for each value of ``x``, most of which are repeated."""
-    distinct = len(np.unique(x))
-    return 2 * distinct <= len(x) and len(np.unique([x, y], axis=1).T) == distinct
 
 
 def pvalue_in_design(pair: HostPair, design: RowDesign, *, within: bool = True) -> float:
