@@ -122,7 +122,7 @@ VALUE_ERRORS: list[tuple[str, Callable[[], Any]]] = [
     (r"bandwidth\[1\] must be above 0 and finite; got 0", on_x(hsic, bandwidth=(None, 0))),
     ("pair of these", on_x(hsic, bandwidth=(1.0, 2.0, 3.0))),
     ("regularization must be one number", on_x(cca, regularization=np.ones(2))),
-    (r"span\[1\] must be from 0 to 1; got 1\.5", on_x(ace, span=(0.1, 1.5))),
+    (r"span must be from 0 to 1; got 1\.5", on_x(ace, span=1.5)),
     ("activations must be one more than", on_x(neural, key=KEY, activations=("tanh",))),
     ("activations must be one of", on_x(neural, key=KEY, activations=(*LAYERS[:3], "swish"))),
     (r"^g\(b\) must have shape", on_x(hgr_jax.oracle, f=jnp.square, g=jnp.sum)),

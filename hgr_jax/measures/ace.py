@@ -8,28 +8,30 @@ from typing import Any, NamedTuple
 
 import jax
 import jax.numpy as jnp
+import numpy as np
 from jax import Array, lax
 from numpy.typing import ArrayLike
 
-from hgr_jax._checks import check_count, check_fraction, one_or_pair
+from hgr_jax._checks import check_fraction
 from hgr_jax.core.arrays import as_dtype, as_nonnegative, as_pair, as_real_array
 from hgr_jax.core.fits import TransformedPair, check_single, takes_one_value
 from hgr_jax.core.linalg import matmul, right_singular, symmetric_eigen
 from hgr_jax.core.numerics import (
     equal_weights,
-    extremes,
-    fill_padding,
     on_shards_of,
     row_count,
     row_mean,
     safe_divide,
     safe_rsqrt,
-    standardise,
+    sign_of,
 )
 from hgr_jax.core.rows import over_rows, row_by_row
+from hgr_jax.measures.classical import average_ranks, sample_correlation
 
 CELLS = 256
 """Largest number of cells of a variable."""
+
+MAX_SWEEPS = 100
 
 STARTS = 4
 """Number of functions that are iterated together before the best pair is iterated alone."""
@@ -37,15 +39,12 @@ STARTS = 4
 START_SWEEPS = 6
 """Number of sweeps of the functions together."""
 
-Spans = tuple[float, float]
-
 
 def ace(
     a: ArrayLike,
     b: ArrayLike,
     *,
-    span: float | Spans = 0.2,
-    max_iterations: int = 100,
+    span: float = 0.2,
     tolerance: ArrayLike = 1e-5,
 ) -> Array:
     """Return HGR by alternating conditional expectations (ACE), with a running-lines smoother.
@@ -65,12 +64,12 @@ def ace(
 
     Args:
       a, b: real arrays ``(n,)``, traced.
-      span: fraction of the rows that one line is fitted to, from 0 to 1, static; one number, or
-        a pair (for a, for b).  Smaller follows finer relations, and more of the noise.  0 is the
-        plain mean in each cell, exact for categories and other variables of few values.  (A
-        continuous variable with span 0 interpolates.)
-      max_iterations: largest number of sweeps, static, int >= 1.
-      tolerance: change of the correlation in a sweep at which the iteration ends, >= 0, traced.
+      span: fraction of the rows that one line is fitted to, from 0 to 1, static.  Smaller follows
+        finer relations, and more of the noise.  0 is the plain mean in each cell, exact for
+        categories and other variables of few values.  (A continuous variable with span 0
+        interpolates.)
+      tolerance: change of the correlation in a sweep at which the iteration ends, >= 0, traced; it
+        ends after 100 sweeps in any case.
 
     Returns:
       A scalar in [0, 1], of the floating dtype of ``a`` and ``b``.
@@ -100,16 +99,14 @@ def ace(
       >>> print(f"{hgr_jax.ace(size, fits, span=0):.2f}")  # categories
       1.00
     """
-    a, b = as_pair(a, b, max_ndim=1)
-    return _check_and_fit(a, b, span, max_iterations, tolerance).correlation
+    return ace_fit(a, b, span=span, tolerance=tolerance).correlation
 
 
 def ace_fit(
     a: ArrayLike,
     b: ArrayLike,
     *,
-    span: float | Spans = 0.2,
-    max_iterations: int = 100,
+    span: float = 0.2,
     tolerance: ArrayLike = 1e-5,
 ) -> AceFit:
     """Fit ACE: its transformations, and how its iteration ended.
@@ -118,7 +115,7 @@ def ace_fit(
     result.
 
     Args:
-      a, b, span, max_iterations, tolerance: as in `ace`.
+      a, b, span, tolerance: as in `ace`.
 
     Returns:
       An `AceFit`.  ``correlation`` is differentiable as in `ace`; ``f`` and ``g`` are constants
@@ -137,16 +134,8 @@ def ace_fit(
       1.00
     """
     a, b = as_pair(a, b, max_ndim=1)
-    return _check_and_fit(a, b, span, max_iterations, tolerance)
-
-
-def _check_and_fit(
-    a: Array, b: Array, span: Any, max_iterations: Any, tolerance: ArrayLike
-) -> AceFit:
-    spans = one_or_pair("span", span, check_fraction)
     tolerance = as_nonnegative("tolerance", tolerance, a.dtype)
-    steps = check_count("max_iterations", max_iterations)
-    return _fit(a, b, tolerance, spans=spans, steps=steps)
+    return _fit(a, b, tolerance, span=check_fraction("span", span))
 
 
 @jax.tree_util.register_dataclass
@@ -170,16 +159,12 @@ class AceCurve:
         """Return values ``(m,)`` at ``x (m,)``; a scalar at one number."""
         check_single(self.knots.shape[:-1])
         x = as_dtype(as_real_array("x", x, max_ndim=1), self.knots.dtype)
-        return _interpolated(x, self)
-
-    def between(self, x: Array) -> Array:
-        """Return values at ``x (m,)`` of the dtype of the knots; NaN at NaN."""
-        return jnp.where(jnp.isnan(x), x, jnp.interp(x, self.knots, self.values))
+        return _interpolated(x, self.knots, self.values)
 
 
 @row_by_row(columns=1)
-def _interpolated(x: Array, curve: AceCurve) -> Array:
-    return curve.between(x)
+def _interpolated(x: Array, knots: Array, values: Array) -> Array:
+    return jnp.where(jnp.isnan(x), x, jnp.interp(x, knots, values))
 
 
 @jax.tree_util.register_dataclass
@@ -201,80 +186,66 @@ class AceFit(TransformedPair):
     converged: Array
 
 
+@over_rows(columns=2, static=("span",))
+def _fit(a: Array, b: Array, tolerance: Array, *, span: float, count: Array | None) -> AceFit:
+    finite = jnp.all(jnp.isfinite(a) & jnp.isfinite(b))
+    a, b = jnp.where(finite, a, 0), jnp.where(finite, b, 0)
+    cells_a, cells_b = (_cells(lax.stop_gradient(x), span, count) for x in (a, b))
+    f, g, iterations, change = _alternate(cells_a, cells_b, equal_weights(count, a), tolerance)
+    sign = sign_of(jnp.sum(f * cells_a.share * cells_a.rank))
+    curve_a, at_a = _curve_of_cells(a, cells_a, sign * f, count)
+    curve_b, at_b = _curve_of_cells(b, cells_b, sign * g, count)
+    correlation = jnp.maximum(sample_correlation(at_a, at_b, count), 0)
+    correlation, curve_a, curve_b = jax.tree.map(
+        lambda z: jnp.where(finite, z, jnp.nan), (correlation, curve_a, curve_b)
+    )
+    return AceFit(correlation, curve_a, curve_b, iterations, finite & (change <= tolerance))
+
+
 class _Cells(NamedTuple):
-    """One variable in m cells; functions of it are ``(..., m)``.
+    """One variable in m cells, some of which may be empty; functions of it are ``(..., m)``.
 
     Attributes:
       cell: ``(n,)``, the cell of each row.
       share: ``(m,)``, the share of the rows in each cell.
-      center, rank: ``(m,)``, means of the values, and of the shares of the rows below.
-      near: ``(m, m)``, which cells are in the window of each.
+      rank: ``(m,)``, the mean share of the rows below.
+      last: ``(m,)``, the last cell up to each that is not empty (of the first ones, the first).
+      knots: ``(m,)``, the means of the values in these.
+      begin, end: ``(m,)``, the first and the last cell of the window of each.
       lines: ``(m, m)``, the map from means in cells to the values of lines there.
     """
 
     cell: Array
     share: Array
-    center: Array
     rank: Array
-    near: Array
+    last: Array
+    knots: Array
+    begin: Array
+    end: Array
     lines: Array
 
-    @classmethod
-    def of(cls, x: Array, span: float, count: Array | None) -> _Cells:
-        """Put ``x (n,)``, of which ``count`` rows are data, in cells."""
-        rows, size = row_count(count, x), min(x.shape[0], CELLS)
-        ordered = lax.sort(fill_padding(x, count, jnp.inf))
-        first, past = (jnp.searchsorted(ordered, x, side=side) for side in ("left", "right"))
-        below = (first + past).astype(x.dtype) / (2 * rows)
-        used = jnp.minimum(jnp.asarray(rows, x.dtype), size)
-        cell = jnp.clip((below * used).astype(jnp.int32), 0, size - 1)
-        w = equal_weights(count, x)
 
-        def total(z: Array) -> Array:
-            return jnp.zeros(size, x.dtype).at[cell].add(jnp.where(w > 0, w * z, 0))
+def _cells(x: Array, span: float, count: Array | None) -> _Cells:
+    """Put ``x (n,)``, of which ``count`` rows are data, in cells."""
+    rows, size = row_count(count, x), min(x.shape[0], CELLS)
+    below = (average_ranks(x, count) - 0.5) / rows
+    cell = jnp.clip((below * jnp.minimum(rows, size)).astype(jnp.int32), 0, size - 1)
+    weights = equal_weights(count, x)
 
-        share = total(jnp.ones_like(x))
-        center, rank = safe_divide(total(x), share), safe_divide(total(below), share)
-        occupied = share > 0
-        half = jnp.maximum(jnp.round(span * rows / 2), 1) / rows if span > 0 else 0.0
-        near = jnp.abs(_apart(rank)) <= half + 0.25 / rows
-        near = near & occupied[None, :] & occupied[:, None]
-        lines = _lines(jnp.where(near, share[None, :], 0), (2 * rank - 1) * rows / (rows + 1))
-        return cls(cell, share, center, rank, near, lines)
+    def total(z: Array) -> Array:
+        return jnp.zeros(size, x.dtype).at[cell].add(weights * z)
 
-    def unit(self, z: Array) -> Array:
-        """Standardise functions; 0 for constant ones."""
-        centred = z - matmul(z, self.share)[..., None]
-        z = jnp.where(jnp.broadcast_to(self.share > 0, z.shape), centred, 0)
-        return z * safe_rsqrt(matmul(z * z, self.share))[..., None]
-
-    def orthonormal(self, z: Array) -> Array:
-        """Return an orthonormal basis of functions ``(k, m)`` less their means, and rows of 0."""
-        z = self.unit(z)
-        values, vectors = symmetric_eigen(matmul(z * self.share[None, :], z.T))
-        keep = values > 32 * z.shape[0] * jnp.finfo(z.dtype).eps * jnp.max(values)
-        scale = safe_rsqrt(jnp.where(keep, values, 0))
-        return matmul(scale[:, None] * vectors.T, z)
-
-    def curve(self, values: Array) -> AceCurve:
-        """Return the curve through the values of the cells; empty cells are as the one before."""
-        occupied, places = self.share > 0, lax.iota(jnp.int32, len(self.share))
-        last = lax.cummax(jnp.where(occupied, places, -1))
-        last = jnp.where(last < 0, jnp.argmax(occupied).astype(last.dtype), last)
-        return AceCurve(self.center[last], values[last])
-
-    def slopes(self, values: Array) -> Array:
-        """Return the slopes ``(n,)`` of the chords of a function over the window of each row."""
-        first = jnp.argmax(self.near, axis=1)
-        last = self.near.shape[1] - 1 - jnp.argmax(self.near[:, ::-1], axis=1)
-        run = self.center[last] - self.center[first]
-        # Division by the smallest numbers would overflow.
-        safe = jnp.isfinite(run) & (run > 2**20 * float(jnp.finfo(run.dtype).tiny))
-        return safe_divide(values[last] - values[first], jnp.where(safe, run, 0))[self.cell]
-
-
-def _apart(x: Array) -> Array:
-    return x[None, :] - x[:, None]
+    share = total(jnp.ones_like(x))
+    rank = safe_divide(total(below), share)
+    occupied = share > 0
+    first = lax.argmax(occupied, 0, jnp.int32)
+    last = lax.cummax(jnp.where(occupied, lax.iota(jnp.int32, size), first))
+    half = jnp.maximum(jnp.round(span * rows / 2), 1) / rows if span > 0 else 0.0
+    near = jnp.abs(_differences(rank)) <= half + 0.25 / rows
+    near = near & occupied[None, :] & occupied[:, None]
+    begin, end = jnp.argmax(near, axis=1), size - 1 - jnp.argmax(near[:, ::-1], axis=1)
+    lines = _lines(jnp.where(near, share[None, :], 0), (2 * rank - 1) * rows / (rows + 1))
+    return _Cells(cell, share, rank, last, safe_divide(total(x), share)[last], begin, end, lines)
 
 
 def _lines(weights: Array, rank: Array) -> Array:
@@ -283,85 +254,79 @@ def _lines(weights: Array, rank: Array) -> Array:
     Each is fitted with its row of the weights ``(m, m)``.
     """
     score = math.sqrt(2) * lax.erf_inv(rank)
-    apart = jnp.where(weights > 0, _apart(score), 0)
-    total, first, second = (
-        jnp.sum(weights * apart**power, axis=1, keepdims=True) for power in range(3)
-    )
-    mean = safe_divide(first, total)
-    spread = second - mean * first
-    varies = spread > 64 * jnp.finfo(score.dtype).eps * second
-    slope = safe_divide(jnp.where(varies, mean, 0), jnp.where(varies, spread, 0))
-    return weights * (safe_divide(1, total) - slope * (apart - mean))
+    total = jnp.sum(weights, axis=1, keepdims=True)
+    # Compiled code may round the distance of a cell to itself.
+    apart = jnp.where(np.eye(len(rank), dtype=bool), 0, _differences(score))
+    mean = safe_divide(jnp.sum(weights * apart, axis=1, keepdims=True), total)
+    deviation = apart - mean
+    spread = jnp.sum(weights * deviation**2, axis=1, keepdims=True)
+    return weights * (safe_divide(1, total) - safe_divide(mean, spread) * deviation)
 
 
-@over_rows(columns=2, static=("spans", "steps"))
-def _fit(
-    a: Array, b: Array, tolerance: Array, *, spans: Spans, steps: int, count: Array | None
-) -> AceFit:
-    finite = jnp.isfinite(jnp.stack(extremes(jnp.stack([a, b], axis=1)))).all()
-    a, b = jnp.where(finite, a, 0), jnp.where(finite, b, 0)
-    sides = [
-        _Cells.of(lax.stop_gradient(x), span, count) for x, span in zip((a, b), spans, strict=True)
-    ]
-    f, g, iterations, change = _iterate(
-        sides[0], sides[1], equal_weights(count, a), steps, tolerance
-    )
-    sign = jnp.where(jnp.sum(f * sides[0].share * sides[0].rank) < 0, -1, 1).astype(f.dtype)
-    curves, moved = [], []
-    for x, side, values in zip((a, b), sides, (sign * f, sign * g), strict=True):
-        fixed = lax.stop_gradient(x)
-        at_rows = side.curve(values).between(fixed)
-        mean = row_mean(at_rows, count)
-        scale = safe_rsqrt(row_mean((at_rows - mean) ** 2, count))
-        curves.append(side.curve((values - mean) * scale))
-        moved.append(at_rows + side.slopes(values) * (x - fixed))
-    unit = standardise(jnp.stack(moved, axis=1), count)
-    product = row_mean(unit[:, 0] * unit[:, 1], count)
-    correlation = product / jnp.maximum(lax.stop_gradient(jnp.abs(product)), 1)
-    correlation = jnp.where(correlation > 0, correlation, 0)
-    correlation, *curves = jax.tree.map(
-        lambda z: jnp.where(finite, z, jnp.nan), [correlation, *curves]
-    )
-    return AceFit(correlation, curves[0], curves[1], iterations, finite & (change <= tolerance))
+def _differences(x: Array) -> Array:
+    return x[None, :] - x[:, None]
 
 
-def _iterate(
-    side_a: _Cells, side_b: _Cells, weights: Array, steps: int, tolerance: Array
+def _alternate(
+    cells_a: _Cells, cells_b: _Cells, weights: Array, tolerance: Array
 ) -> tuple[Array, Array, Array, Array]:
-    """Return f and g of the cells, the number of sweeps, and the last change."""
-    shape = len(side_a.share), len(side_b.share)
-    joint = jnp.zeros(shape, weights.dtype).at[side_a.cell, side_b.cell].add(weights)
-    of_b, of_a = (
-        matmul(side.lines, safe_divide(table, side.share[:, None]))
-        for side, table in ((side_a, joint), (side_b, joint.T))
-    )
+    """Return f and g of the cells, the number of sweeps, and the last change of the value."""
+    joint = jnp.zeros((len(cells_a.share), len(cells_b.share)), weights.dtype)
+    joint = joint.at[cells_a.cell, cells_b.cell].add(weights)
+    smooth_a = matmul(cells_a.lines, safe_divide(joint, cells_a.share[:, None]))
+    smooth_b = matmul(cells_b.lines, safe_divide(joint.T, cells_b.share[:, None]))
 
     def together(_: Any, pair: tuple[Array, Array]) -> tuple[Array, Array]:
-        f = side_a.orthonormal(matmul(pair[1], of_b.T))
-        return f, side_b.orthonormal(matmul(f, of_a.T))
+        f = _orthonormal_on_cells(matmul(pair[1], smooth_a.T), cells_a.share)
+        return f, _orthonormal_on_cells(matmul(f, smooth_b.T), cells_b.share)
 
     def unfinished(state: tuple[Array, ...]) -> Array:
         _, _, _, iterations, change = state
-        return (iterations < steps) & (change > tolerance)
+        return (iterations < MAX_SWEEPS) & (change > tolerance)
 
     def sweep(state: tuple[Array, ...]) -> tuple[Array, ...]:
         _, g, before, iterations, _ = state
-        f = side_a.unit(matmul(of_b, g))
-        g = side_b.unit(matmul(of_a, f))
+        f = _unit(matmul(smooth_a, g), cells_a.share)
+        g = _unit(matmul(smooth_b, f), cells_b.share)
         value = jnp.sum(f * matmul(joint, g))
         return f, g, value, iterations + 1, jnp.abs(value - before)
 
-    g = jnp.stack([(2 * side_b.rank - 1) ** degree for degree in range(1, STARTS + 1)])
-    none = jnp.zeros((STARTS, shape[0]), g.dtype)
+    g = jnp.stack([(2 * cells_b.rank - 1) ** degree for degree in range(1, STARTS + 1)])
+    none = jnp.zeros((STARTS, len(joint)), g.dtype)
     f, g = lax.fori_loop(0, START_SWEEPS, together, on_shards_of(joint, (none, g)))
-    values, vectors, largest, _ = right_singular(matmul(matmul(f, joint), g.T))
-    start: tuple[Array, ...] = (
-        none[0],
-        matmul(vectors[jnp.argmax(values)], g),
-        largest,
-        jnp.zeros((), jnp.int32),
-        jnp.full((), jnp.inf, g.dtype),
-    )
-    start = on_shards_of(joint, start)
-    f, g, _, iterations, change = lax.while_loop(unfinished, sweep, start)
+    best = right_singular(matmul(matmul(f, joint), g.T))
+    g = matmul(best.rows[jnp.argmax(best.values)], g)
+    start = none[0], g, best.largest, jnp.zeros((), jnp.int32), jnp.full((), jnp.inf, g.dtype)
+    f, g, _, iterations, change = lax.while_loop(unfinished, sweep, on_shards_of(joint, start))
     return f, g, iterations, change
+
+
+def _unit(z: Array, share: Array) -> Array:
+    """Standardise functions ``(..., m)``; 0 for constant ones."""
+    z = z - matmul(z, share)[..., None]
+    return z * safe_rsqrt(matmul(z * z, share))[..., None]
+
+
+def _orthonormal_on_cells(z: Array, share: Array) -> Array:
+    """Return an orthonormal basis of functions ``(k, m)`` less their means, and rows of 0."""
+    z = _unit(z, share)
+    values, vectors = symmetric_eigen(matmul(z * share[None, :], z.T))
+    keep = values > 32 * len(z) * jnp.finfo(z.dtype).eps * jnp.max(values)
+    return matmul(safe_rsqrt(jnp.where(keep, values, 0))[:, None] * vectors.T, z)
+
+
+def _curve_of_cells(
+    x: Array, cells: _Cells, values: Array, count: Array | None
+) -> tuple[AceCurve, Array]:
+    """Return the standardised curve through ``values (m,)`` of cells, and its values at the rows.
+
+    The derivative of these by ``x (n,)`` is the slope of the chord over the window of the cell.
+    """
+    fixed, values = lax.stop_gradient(x), values[cells.last]
+    at_rows = _interpolated(fixed, cells.knots, values)
+    center = row_mean(at_rows, count)
+    scale = safe_rsqrt(row_mean((at_rows - center) ** 2, count))
+    curve = AceCurve(cells.knots, (values - center) * scale)
+    rise, run = (z[cells.end] - z[cells.begin] for z in (curve.values, curve.knots))
+    slopes = safe_divide(rise, run)[cells.cell]
+    return curve, (at_rows - center) * scale + slopes * (x - fixed)
