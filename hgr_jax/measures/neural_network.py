@@ -5,7 +5,6 @@ from __future__ import annotations
 import dataclasses
 import functools
 import itertools
-from collections.abc import Sequence
 from typing import Any
 
 import jax
@@ -15,7 +14,7 @@ from jax import Array, lax
 from jax.typing import DTypeLike
 from numpy.typing import ArrayLike
 
-from hgr_jax._checks import check_choice, check_count
+from hgr_jax._checks import check_count
 from hgr_jax.core.arrays import as_key, as_pair, as_scalar
 from hgr_jax.core.fits import TransformedPair, as_new_data, check_single, takes_one_value
 from hgr_jax.core.numerics import row_mean, safe_divide, sign_of, standard_deviation
@@ -23,13 +22,12 @@ from hgr_jax.core.rows import over_rows, row_by_row
 from hgr_jax.measures.classical import sample_correlation
 
 HIDDEN = (15, 15, 15)
-PAPER_ACTIVATIONS = ("tanh", "relu", "tanh", "tanh")
+ACTIVATIONS = (jnp.tanh, jax.nn.relu, jnp.tanh, jnp.tanh)
+"""Widths of the hidden layers, and the functions after these and after the output, of the paper."""
 
 FIRST_STEPS = 1000
 WARM_STEPS = 50
 """Default numbers of steps from random weights, and from a previous fit."""
-
-_FUNCTIONS = {"tanh": jnp.tanh, "relu": jax.nn.relu, "identity": lambda x: x}
 
 Layers = tuple[tuple[Array, Array], ...]
 """Weights ``(inputs, outputs)`` and biases ``(outputs,)`` of each layer."""
@@ -42,8 +40,6 @@ def neural(
     key: Array,
     steps: int | None = None,
     learning_rate: ArrayLike = 5e-4,
-    hidden: Sequence[int] = HIDDEN,
-    activations: Sequence[str] = PAPER_ACTIVATIONS,
     init: NeuralFit | None = None,
 ) -> Array:
     """Return HGR-NN, the correlation that two networks reach by gradient ascent.
@@ -59,10 +55,7 @@ def neural(
       key: a random key, as ``jax.random.key(0)`` makes, for the initial weights; traced.
       steps: of the optimiser, >= 0, static; None for 1000, or 50 from ``init``.
       learning_rate: of Adam, traced.
-      hidden: widths of the hidden layers of both networks, static.
-      activations: after each hidden layer and after the output, static: ``"tanh"``, ``"relu"`` or
-        ``"identity"``, one more than there are hidden layers.
-      init: a previous fit of the same networks, traced: training goes on from its weights and
+      init: a previous fit to as many columns, traced: training goes on from its weights and
         optimiser state, and ``key`` is not used.
 
     Returns:
@@ -86,16 +79,8 @@ def neural(
       >>> print(bool(hgr_jax.neural(a, a**2, key=jax.random.key(0)) > 0.98))
       True
     """
-    return neural_fit(
-        a,
-        b,
-        key=key,
-        steps=steps,
-        learning_rate=learning_rate,
-        hidden=hidden,
-        activations=activations,
-        init=init,
-    ).correlation
+    fit = neural_fit(a, b, key=key, steps=steps, learning_rate=learning_rate, init=init)
+    return fit.correlation
 
 
 def neural_fit(
@@ -105,8 +90,6 @@ def neural_fit(
     key: Array,
     steps: int | None = None,
     learning_rate: ArrayLike = 5e-4,
-    hidden: Sequence[int] = HIDDEN,
-    activations: Sequence[str] = PAPER_ACTIVATIONS,
     init: NeuralFit | None = None,
 ) -> NeuralFit:
     """Fit HGR-NN: its networks, from which the next fit can start.
@@ -115,7 +98,7 @@ def neural_fit(
     result.
 
     Args:
-      a, b, key, steps, learning_rate, hidden, activations, init: as in `neural`.
+      a, b, key, steps, learning_rate, init: as in `neural`.
 
     Returns:
       A `NeuralFit`, whose ``f`` and ``g`` are `NeuralTransform`.
@@ -132,34 +115,18 @@ def neural_fit(
       True
     """
     a, b = as_pair(a, b)
-    widths, names = _check_layers(hidden, activations)
-    sizes = tuple((x.size // x.shape[0], *widths, 1) for x in (a, b))
-    start = _initial_state(as_key(key), sizes, a.dtype)
+    columns = tuple(x.size // x.shape[0] for x in (a, b))
+    start = _initial_state(as_key(key), columns, a.dtype)
     if init is not None:
-        start = _state_of(init, start, names)
+        start = _state_of(init, start)
     if steps is None:
         steps = FIRST_STEPS if init is None else WARM_STEPS
-    steps = check_count("steps", steps, least=0)
     rate = as_scalar("learning_rate", learning_rate, a.dtype)
-    return _train(a, b, start, rate, activations=names, steps=steps)
+    return _train(a, b, start, rate, steps=check_count("steps", steps, least=0))
 
 
-def _check_layers(hidden: Any, activations: Any) -> tuple[tuple[int, ...], tuple[str, ...]]:
-    for name, value in (("hidden", hidden), ("activations", activations)):
-        if not isinstance(value, list | tuple):
-            raise TypeError(f"{name} must be a tuple or a list; got {value!r}.")
-    widths = tuple(check_count("hidden", width) for width in hidden)
-    names = tuple(check_choice("activations", name, tuple(_FUNCTIONS)) for name in activations)
-    if len(names) != len(widths) + 1:
-        raise ValueError(
-            "activations must be one more than the hidden layers, the last for the output;"
-            f" got {len(names)} for {len(widths)} hidden layer(s)."
-        )
-    return widths, names
-
-
-@functools.partial(jax.jit, static_argnames=("sizes", "dtype"))
-def _initial_state(key: Array, sizes: tuple[tuple[int, ...], ...], dtype: DTypeLike) -> Any:
+@functools.partial(jax.jit, static_argnames=("columns", "dtype"))
+def _initial_state(key: Array, columns: tuple[int, int], dtype: DTypeLike) -> Any:
     """Return the layers of both networks, uniform over ±1/sqrt(inputs), and Adam's state."""
 
     def uniform(key: Array, shape: tuple[int, ...], inputs: int) -> Array:
@@ -169,14 +136,15 @@ def _initial_state(key: Array, sizes: tuple[tuple[int, ...], ...], dtype: DTypeL
     networks = tuple(
         tuple(
             (uniform(fold(part, 2 * i), (p, q), p), uniform(fold(part, 2 * i + 1), (q,), p))
-            for i, (p, q) in enumerate(itertools.pairwise(widths))
+            for i, (p, q) in enumerate(itertools.pairwise((inputs, *HIDDEN, 1)))
         )
-        for part, widths in zip(jax.random.split(key), sizes, strict=True)
+        for part, inputs in zip(jax.random.split(key), columns, strict=True)
     )
     return networks, optax.adam(0.0).init(networks)
 
 
-def _state_of(init: Any, like: Any, activations: tuple[str, ...]) -> Any:
+def _state_of(init: Any, like: Any) -> Any:
+    """Return the networks of a fit and Adam's state, of the shapes and dtype of ``like``."""
     if not isinstance(init, NeuralFit):
         raise TypeError(
             f"init must be a fit (the result of neural_fit) or None; got {type(init).__name__}."
@@ -187,11 +155,8 @@ def _state_of(init: Any, like: Any, activations: tuple[str, ...]) -> Any:
     kinds, expected = (
         [(leaf.shape, leaf.dtype) for leaf in jax.tree.leaves(tree)] for tree in (state, like)
     )
-    if kinds != expected or init.f.activations != activations:
-        raise ValueError(
-            "init must be a fit of the same networks: as many columns of a and b, the same"
-            " hidden layers, activations and dtype."
-        )
+    if kinds != expected:
+        raise ValueError("init must be a fit to as many columns of a and b, of the same dtype.")
     return state
 
 
@@ -201,13 +166,11 @@ class NeuralTransform:
     """A trained network as a copula transformation, of zero mean and unit variance.
 
     Attributes:
-      activations: after each layer.
       layers: weights ``(inputs, outputs)`` and biases ``(outputs,)`` of each layer.
       center, spread: subtracted from the columns of the variable, and what they are divided by.
       mean, scale: subtracted from the output of the network, and its factor.
     """
 
-    activations: tuple[str, ...] = dataclasses.field(metadata={"static": True})
     layers: Layers
     center: Array
     spread: Array
@@ -236,8 +199,7 @@ class NeuralFit(TransformedPair):
 
 @row_by_row(columns=1)
 def _evaluate_network(x: Array, of: NeuralTransform) -> Array:
-    output = _output(_inputs(x, of.center, of.spread), of.layers, of.activations)
-    return (output - of.mean) * of.scale
+    return (_output(_inputs(x, of.center, of.spread), of.layers) - of.mean) * of.scale
 
 
 def _inputs(x: Array, center: Array, spread: Array) -> Array:
@@ -245,34 +207,24 @@ def _inputs(x: Array, center: Array, spread: Array) -> Array:
     return ((x.reshape(x.shape[0], -1) - center[None, :]) / spread[None, :]).T
 
 
-def _output(x: Array, layers: Layers, activations: tuple[str, ...]) -> Array:
+def _output(x: Array, layers: Layers) -> Array:
     """Return the output ``(n,)`` of a network at ``x (p, n)``."""
-    for (weights, biases), name in zip(layers, activations, strict=True):
-        x = _FUNCTIONS[name](weights.T @ x + biases[:, None])
+    for (weights, biases), activation in zip(layers, ACTIVATIONS, strict=True):
+        x = activation(weights.T @ x + biases[:, None])
     return x[0]
 
 
-@over_rows(columns=2, static=("activations", "steps"))
+@over_rows(columns=2, static=("steps",))
 def _train(
-    a: Array,
-    b: Array,
-    start: Any,
-    learning_rate: Array,
-    *,
-    activations: tuple[str, ...],
-    steps: int,
-    count: Array | None,
+    a: Array, b: Array, start: Any, learning_rate: Array, *, steps: int, count: Array | None
 ) -> NeuralFit:
     fixed = lax.stop_gradient((a, b))
     scalings = [_center_and_spread(x, count) for x in fixed]
     inputs = [_inputs(x, *scaling) for x, scaling in zip(fixed, scalings, strict=True)]
     optimizer = optax.adam(learning_rate)
 
-    def outputs(networks: Any) -> list[Array]:
-        return [_output(x, layers, activations) for x, layers in zip(inputs, networks, strict=True)]
-
-    def loss(networks: Any) -> Array:
-        f, g = outputs(networks)
+    def loss(networks: tuple[Layers, Layers]) -> Array:
+        f, g = map(_output, inputs, networks)
         return -sample_correlation(f, g, count)
 
     def step(state: Any, _: None) -> tuple[Any, None]:
@@ -283,19 +235,13 @@ def _train(
 
     trained, _ = lax.scan(step, start, None, length=steps)
     networks, optimizer_state = lax.stop_gradient(trained)
-    sign = sign_of(-loss(networks))
-    f, g = (
-        NeuralTransform(
-            activations,
-            layers,
-            *scaling,
-            mean=row_mean(output, count),
-            scale=safe_divide(unit, standard_deviation(output, count)),
-        )
-        for layers, scaling, output, unit in zip(
-            networks, scalings, outputs(networks), (sign, jnp.ones_like(sign)), strict=True
-        )
-    )
+    transforms = []
+    for x, layers, scaling in zip(inputs, networks, scalings, strict=True):
+        output = _output(x, layers)
+        scale = safe_divide(1, standard_deviation(output, count))
+        transforms.append(NeuralTransform(layers, *scaling, row_mean(output, count), scale))
+    f, g = transforms
+    f = dataclasses.replace(f, scale=sign_of(-loss(networks)) * f.scale)
     return NeuralFit(sample_correlation(f(a), g(b), count), f, g, optimizer_state)
 
 
