@@ -22,7 +22,7 @@ KEY = jax.random.key(0)
 
 MEASURES: dict[str, Callable[..., jax.Array]] = {
     "ace": hgr_jax.ace,
-    "chi2": functools.partial(hgr_jax.chi2, points=10),
+    "chi2": functools.partial(hgr_jax.chi2, bandwidth=0.5),
     "distance_correlation": hgr_jax.distance_correlation,
     "distance_correlation, unbiased": functools.partial(
         hgr_jax.distance_correlation, unbiased=True
@@ -30,7 +30,7 @@ MEASURES: dict[str, Callable[..., jax.Array]] = {
     "hsic": hgr_jax.hsic,
     "kb": functools.partial(hgr_jax.kb, h=4, k=3),
     "hsic, unbiased": functools.partial(hgr_jax.hsic, unbiased=True, normalized=False),
-    "kde": functools.partial(hgr_jax.kde, points=10),
+    "kde": functools.partial(hgr_jax.kde, bandwidth=0.5),
     "kernel_cca": functools.partial(hgr_jax.kernel_cca, rank=16),
     "kgv": functools.partial(hgr_jax.kernel_ica_contrast, rank=16),
     "neural": functools.partial(hgr_jax.neural, key=KEY, steps=3),

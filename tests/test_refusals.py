@@ -37,7 +37,7 @@ def scanned(**options: Any) -> Callable[[], Any]:
 
 
 kb, kb_fit, sk, sk_fit = hgr_jax.kb, hgr_jax.kb_fit, hgr_jax.sk, hgr_jax.sk_fit
-ace, rdc, kde, neural = hgr_jax.ace, hgr_jax.rdc, hgr_jax.kde, hgr_jax.neural
+ace, rdc, neural = hgr_jax.ace, hgr_jax.rdc, hgr_jax.neural
 cca, ica, hsic = hgr_jax.kernel_cca, hgr_jax.kernel_ica_contrast, hgr_jax.hsic
 dcor, kernel = hgr_jax.distance_correlation, hgr_jax.polynomial_kernel
 independence, permute = hgr_jax.independence_test, inference.permutation_test
