@@ -61,7 +61,6 @@ MEASURES: dict[str, Callable[..., Any]] = {
     "pearson": hgr_jax.pearson,
     "spearman": hgr_jax.spearman,
     "distance_correlation": hgr_jax.distance_correlation,
-    "unbiased": lambda a, b: hgr_jax.distance_correlation(a, b, unbiased=True),
 }
 COMPILED = {name: jax.jit(measure) for name, measure in MEASURES.items()}
 

@@ -24,12 +24,9 @@ MEASURES: dict[str, Callable[..., jax.Array]] = {
     "ace": hgr_jax.ace,
     "chi2": functools.partial(hgr_jax.chi2, bandwidth=0.5),
     "distance_correlation": hgr_jax.distance_correlation,
-    "distance_correlation, unbiased": functools.partial(
-        hgr_jax.distance_correlation, unbiased=True
-    ),
     "hsic": hgr_jax.hsic,
     "kb": functools.partial(hgr_jax.kb, h=4, k=3),
-    "hsic, unbiased": functools.partial(hgr_jax.hsic, unbiased=True, normalized=False),
+    "hsic, not normalised": functools.partial(hgr_jax.hsic, normalized=False),
     "kde": functools.partial(hgr_jax.kde, bandwidth=0.5),
     "kernel_cca": functools.partial(hgr_jax.kernel_cca, rank=16),
     "kgv": functools.partial(hgr_jax.kernel_ica_contrast, rank=16),

@@ -49,8 +49,8 @@ def spearman_of(a: Floats, b: Floats) -> float:
     return pearson_of(*ranks(both).T)
 
 
-def distance_correlation_of(a: Floats, b: Floats, *, unbiased: bool) -> float | None:
-    """Return the distance correlation of ``a`` and ``b (n,)``, with its sign if unbiased.
+def distance_correlation_of(a: Floats, b: Floats) -> float | None:
+    """Return the distance correlation of ``a`` and ``b (n,)``.
 
     None where so much of the sums cancels that rounding would show, as of single far rows.
     """
@@ -60,16 +60,11 @@ def distance_correlation_of(a: Floats, b: Floats, *, unbiased: bool) -> float | 
             return math.nan
         if not (a.any() and b.any()):
             return 0.0
-        products = _centred_products(a, b, unbiased)
+        products = _centred_products(a, b)
     if products is None:
         return None
-    squared = _ratio(*products)
-    return math.copysign(math.sqrt(abs(squared)), squared) if unbiased else math.sqrt(squared)
-
-
-def _ratio(ab: float, aa: float, bb: float) -> float:
-    size = math.sqrt(max(aa, 0)) * math.sqrt(max(bb, 0))
-    return min(max(ab / size, -1), 1) if size > 0 else 0.0
+    ab, aa, bb = products
+    return math.sqrt(min(max(ab, 0) / math.sqrt(aa) / math.sqrt(bb), 1))
 
 
 def _inner(x: Floats, y: Floats | Integers) -> float:
@@ -90,7 +85,7 @@ def _shifted_and_scaled(x: Floats) -> Floats:
     return x
 
 
-def _centred_products(a: Floats, b: Floats, unbiased: bool) -> tuple[float, float, float] | None:
+def _centred_products(a: Floats, b: Floats) -> tuple[float, float, float] | None:
     """Return mean products of the centred distance matrices of ``a`` and ``b``: AB, AA and BB.
 
     None where one is less than `LEAST_REMAINDER` of its parts.
@@ -99,8 +94,6 @@ def _centred_products(a: Floats, b: Floats, unbiased: bool) -> tuple[float, floa
     of the centred distances is
 
         sum_ij |a_i - a_j| |b_i - b_j| - 2 / n  sum_i A_i B_i + A B / n^2
-
-    (with n - 2 and (n - 1)(n - 2) for n and n^2 where they are U-centred).
     """
     rows = len(a)
     order = np.argsort(a)
@@ -109,19 +102,18 @@ def _centred_products(a: Floats, b: Floats, unbiased: bool) -> tuple[float, floa
     of_a, of_b = _distance_sums(a), np.empty(rows)
     of_b[by_b] = _distance_sums(b[by_b])
     total_a, total_b = float(of_a.sum()), float(of_b.sum())
-    in_row, in_all = (rows - 2, (rows - 1) * (rows - 2)) if unbiased else (rows, rows**2)
 
     def centred(products: float, of_rows: float, of_all: float) -> float:
-        whole = products - 2 * of_rows / in_row + of_all / in_all
+        whole = products - 2 * of_rows / rows + of_all / rows**2
         clear = abs(whole) > LEAST_REMAINDER * products
-        return whole / (rows * (rows - 3) if unbiased else rows**2) if clear else math.nan
+        return whole / rows**2 if clear else math.nan
 
     ab = centred(_products_of_distances(a, b, by_b), _inner(of_a, of_b), total_a * total_b)
     aa = centred(2 * rows * _inner(a, a), _inner(of_a, of_a), total_a**2)
     bb = centred(2 * rows * _inner(b, b), _inner(of_b, of_b), total_b**2)
     if math.isnan(ab + aa + bb):
         return None
-    return ab if unbiased else max(ab, 0.0), aa, bb
+    return ab, aa, bb
 
 
 def _distance_sums(x: Floats) -> Floats:
