@@ -244,16 +244,8 @@ def test_designs_of_groups() -> None:
     order = rng.permutation(240)
     for labels in (np.array(list("abcdefgh") * 5)[groups // 1 % 40], groups.astype(float)):
         names = [f"{label}{group}" for label, group in zip(labels, groups, strict=True)]
-        same = independence_test(
-            constant[order], other[order], groups=np.array(names)[order], permute="between"
-        )
+        same = independence_test(constant[order], other[order], groups=np.array(names)[order])
         assert same.pvalue == pytest.approx(found.pvalue)
-    for column, permute, why in (
-        (constant, "within", "a is constant in each group: take 'between'"),
-        (x, "between", "a and b vary within groups: take 'within'"),
-    ):
-        with pytest.raises(ValueError, match=why):
-            independence_test(column, y, groups=groups, permute=permute)
 
 
 def test_float32_and_degenerate_variables() -> None:
@@ -271,8 +263,6 @@ def test_float32_and_degenerate_variables() -> None:
     ("options", "what"),
     [
         ({"lags": 2}, "lags are of rows in an order"),
-        ({"permute": "within"}, "permute is of rows in groups"),
-        ({"groups": [0, 1] * 30, "permute": "all"}, "permute must be one of"),
         ({"order": [1, 2] * 30}, "rows 0 and 2 have the same value: name the series"),
         ({"order": [1] * 60, "groups": [0, 1] * 30}, "have the same value and group"),
         ({"order": [1, 2]}, r"order must have shape \(60,\); got shape \(2,\)"),
@@ -292,7 +282,7 @@ def test_float32_and_degenerate_variables() -> None:
         ({"order": True, "lags": "soon"}, "lags must be an int or several"),
         ({"order": True, "weights": range(60)}, "weights is for exchangeable rows"),
         ({"groups": [0, 1] * 30, "given": range(60)}, "given is for exchangeable rows"),
-        ({"order": True, "method": "rank"}, "method is for exchangeable rows"),
+        ({"order": True, "method": "permutation"}, "method is for exchangeable rows"),
     ],
 )
 def test_refusals(options: dict[str, Any], what: str) -> None:
@@ -342,7 +332,7 @@ def test_a_scan_of_groups() -> None:
     assert {s for pair, s in sources.items() if "age" in pair} == {""}
     assert np.isnan(found["c", "age"].pvalue)
     assert found["c", "age"].correlation > 0
-    assert "permute='between'" in found.notes["age"]
+    assert "groups=) tests a pair by whole groups" in found.notes["age"]
     assert [name for name, note in found.notes.items() if "constant in each group" in note] == [
         "age"
     ]

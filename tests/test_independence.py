@@ -281,7 +281,7 @@ class TestGiven:
         assert np.isnan(independence_test(a, b, given=missing).pvalue)
         assert np.isnan(independence_test(a[:9], b[:9], given=a[:9] ** 2).pvalue)
         with pytest.raises(ValueError, match="without given"):
-            independence_test(a, b, given=a, method="rank")
+            independence_test(a, b, given=a, method="permutation")
 
 
 class TestConditionalTests:

@@ -89,9 +89,7 @@ MOST_TABLE_CELLS = 4096
 MOST_AT_ONCE = 64
 """Largest number of columns whose tests with one column `ConditionalTests` does together."""
 
-TEST_METHODS = ("auto", "rank", "permutation")
-
-PERMUTED = ("within", "between")
+TEST_METHODS = ("auto", "permutation")
 
 
 @dataclasses.dataclass(frozen=True)
@@ -144,7 +142,6 @@ def independence_test(
     order: npt.ArrayLike | None = None,
     lags: int | Iterable[int] | None = None,
     groups: npt.ArrayLike | None = None,
-    permute: str | None = None,
     method: str = "auto",
     permutations: int | None = None,
     key: Any = None,
@@ -205,10 +202,7 @@ def independence_test(
       lags: by how many rows b follows a (negative: precedes it), an int or several, shorter than
         half of the shortest series; None for 0.  The p-value allows for their number.
       groups: labels ``(n,)`` of any type, or None.
-      permute: rows "within" groups or whole groups, "between" them; None for what the data allow,
-        as above.  Anything else is an error.
-      method: "auto", as above; "rank", by the law of ranks, whatever n and the ties; or
-        "permutation".  With ``given`` it must be "auto".
+      method: "auto", as above, or "permutation".  With ``given`` it must be "auto".
       permutations: largest number of random orders, int >= 1; None for 9,999, of fewer than 20
         rows 199,999, and of rows in groups 999.
       key: a random key for the permutations; None for ``jax.random.key(0)``.
@@ -243,8 +237,6 @@ def independence_test(
     beside = {"weights": weights, "given": given}
     check_indexes(a=a, b=b, **beside, order=order, groups=groups)
     refuse_lags_without_order(lags, order)
-    if groups is None and permute is not None:
-        raise ValueError("permute is of rows in groups: name them, groups=labels.")
     if order is not None or groups is not None:
         refuse_with_design({**beside, "method": None if method == "auto" else method})
     check_choice("method", method, TEST_METHODS)
@@ -267,7 +259,7 @@ def independence_test(
         return OF_MISSING
     if order is not None or groups is not None:
         design = RowDesign.of(len(x), order, groups)
-        if groups is not None and exchanged_units(design, (x, y), permute) == "between":
+        if groups is not None and any(map(design.is_constant, (x, y))):
             of_groups = (design.of_groups(x), design.of_groups(y))
             test = independence_test(*of_groups, permutations=permutations, key=key)
             return dataclasses.replace(test, source="between")
@@ -276,8 +268,6 @@ def independence_test(
         draws = DRAWS if permutations is None else permutations
         return _test_of_design((x, y), is_level, design, lags, draws, np.random.default_rng(seed))
     if any(is_level):
-        if method == "rank":
-            raise ValueError("method='rank' is for two numbers, and a or b is a category.")
         test_of = test_levels if method == "auto" else test_levels_by_orders
         return test_of((x, y), is_level, w, permutations, key)
     sides = RankedColumn.of_values(x, w), RankedColumn.of_values(y, w)
@@ -285,10 +275,8 @@ def independence_test(
         return _fisher_test(*sides)
     if not all(side.count for side in sides):
         return OF_CONSTANT
-    if method == "rank" or (
-        method == "auto" and _follows_rank_law(*sides, effective_row_count(len(x), w))
-    ):
-        return _tests_by_law(sides[0], [sides[1]], w, reliable=method == "auto")[0]
+    if method == "auto" and _follows_rank_law(*sides, effective_row_count(len(x), w)):
+        return _tests_by_law(sides[0], [sides[1]], w)[0]
     return _test_of_orders((x, y), sides, w, most_draws(len(x), permutations), seed)
 
 
@@ -343,20 +331,6 @@ def refuse_with_design(options: Mapping[str, Any]) -> None:
                 f"{name} is for exchangeable rows, and not for rows in an order or in groups"
                 " (order=, groups=): leave one of them out."
             )
-
-
-def exchanged_units(design: RowDesign, columns: tuple[Floats, Floats], permute: str | None) -> str:
-    """Return whether rows are exchanged "within" groups, or whole groups, "between" them."""
-    constant = [n for n, x in zip("ab", columns, strict=True) if design.is_constant(x)]
-    found = "between" if constant else "within"
-    if permute is not None and check_choice("permute", permute, PERMUTED) != found:
-        why = (
-            f"{' and '.join(constant)} is constant in each group: take 'between'"
-            if constant
-            else "a and b vary within groups: take 'within', or test one row for each group"
-        )
-        raise ValueError(f"permute={permute!r}, but {why}.")
-    return found
 
 
 def test_levels(
@@ -519,18 +493,11 @@ def _test_given(a: Any, b: Any, given: Any, weights: Floats | None) -> Independe
 
 
 def _tests_by_law(
-    x: RankedColumn,
-    others: Sequence[RankedColumn],
-    weights: Floats | None,
-    *,
-    reliable: bool = True,
+    x: RankedColumn, others: Sequence[RankedColumn], weights: Floats | None
 ) -> list[IndependenceTest]:
-    """Test a variable with each of the others by the law of ranks.
-
-    By the reliable functions of each, or by all.
-    """
+    """Test a variable with each of the others by the law of ranks, by their reliable functions."""
     rows = effective_row_count(len(x.codes), weights)
-    f, *of_others = (z.functions(z.reliable if reliable else MOST_FUNCTIONS) for z in (x, *others))
+    f, *of_others = (z.functions(z.reliable) for z in (x, *others))
     g = np.zeros((max(map(len, of_others)), len(others), f.shape[1]))
     for place, functions in enumerate(of_others):
         g[: len(functions), place] = functions
@@ -544,8 +511,6 @@ def _tests_by_law(
         _test_result(found, p, "rank", rows, place)
         for place, p in enumerate(np.exp(np.maximum(law, rarest)))
     ]
-    if not reliable:
-        return tests
     sizes = [z.available(rows) for z in (x, *others)]
     of_x = x.functions(sizes[0])
     for place, z in enumerate(others):

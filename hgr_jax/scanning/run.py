@@ -29,7 +29,7 @@ from hgr_jax.tables.columns import Columns, add_note
 
 CONSTANT_IN_GROUPS = (
     "constant in each group, and so without p-values by orders within these: independence_test(...,"
-    " groups=, permute='between') tests a pair by whole groups"
+    " groups=) tests a pair by whole groups"
 )
 """Note on columns that orders within groups do not change."""
 
