@@ -54,17 +54,14 @@ taken to be near normal: where the law is known, their tail is then no lighter t
 DRAWS = 999
 """Default number of random orders: below their smallest p-value there is the tail."""
 
-MANY_DRAWS = 10**9
-"""A number of draws that is no bound on a p-value beside the number of orders."""
-
 SHIFTS_AT_ONCE = 2_000_000
 """Number of moments of shifts that are in memory at a time."""
 
 RANKS_AT_ONCE = 1_000_000
 """Number of permuted ranks whose functions are in memory at a time: 0.3 GB."""
 
-STATISTIC_TOLERANCE = {"float32": 2e-5, "float64": 1e-9}
-"""Relative difference of two statistics that counts as none, by the dtype of the functions."""
+STATISTIC_TOLERANCE = 1e-9
+"""Relative difference of two statistics that counts as none."""
 
 MAX_NULL_ORDERS = 1000
 """Largest number of orders that the mean of a correlation under independence is taken over."""
@@ -164,8 +161,8 @@ class RowDesign:
         cells = None if self.cells is None else self.cells[kept]
         return dataclasses.replace(self, rows=self.rows[kept], sizes=sizes[sizes > 0], cells=cells)
 
-    def smallest_pvalue(self, draws: int) -> float:
-        """Return the smallest p-value by so many draws of the orders; all shifts of one series."""
+    def smallest_pvalue(self, draws: float = math.inf) -> float:
+        """Return the smallest p-value by so many draws of the orders; by all shifts, if these."""
         if self.is_shifted:
             return 1 / self.times
         logs = np.log(self.sizes) if self.ordered else special.gammaln(self.sizes + 1.0)
@@ -260,16 +257,22 @@ class RowDesign:
 
         Those of a panel lose the means of each series.
         """
-        kept = slice(None) if present is None else present
-        if self.cells is None:
-            shape, cells = (1, len(self.rows)), np.arange(len(self.rows))[kept]
-        else:
-            whole = np.ones(len(self.rows), bool) if present is None else present
+        present = np.ones(len(self.rows), bool) if present is None else present
+        shape, cells = (1, len(self.rows)), np.arange(len(self.rows))
+        if self.cells is not None:
             there = np.empty(len(self.rows), bool)
-            there[self.rows] = whole
-            shape, cells = self.shape, self.cells[kept]
+            there[self.rows] = present
+            shape, cells = self.shape, self.cells
             functions = self.restricted(there).within(functions)
-        return SeriesFunctions.of(functions, cells, shape, of_levels=of_levels)
+        whole, mask = np.zeros((len(functions), math.prod(shape))), np.zeros(math.prod(shape))
+        whole[:, cells[present]], mask[cells[present]] = functions, 1
+        return SeriesFunctions(
+            effective_shares(functions),
+            shape,
+            fft.rfft(whole.reshape(-1, *shape), axis=-1),
+            None if mask.all() else fft.rfft(mask.reshape(shape), axis=-1),
+            of_levels,
+        )
 
 
 class BlockEntries(NamedTuple):
@@ -294,7 +297,7 @@ class BlockEntries(NamedTuple):
 
 
 @functools.lru_cache(maxsize=256)
-def entries_of(h: int, k: int, *, levels: tuple[bool, bool] = (False, False)) -> BlockEntries:
+def entries_of(h: int, k: int, levels: tuple[bool, bool]) -> BlockEntries:
     """Return the products of ``h`` and ``k`` functions; those of ``levels`` have no order."""
     few = [block for block in BLOCKS if max(block) <= OF_BOTH] if any(levels) else BLOCKS
     sized = ((h if levels[0] else min(i, h), k if levels[1] else min(j, k)) for i, j in few)
@@ -371,17 +374,6 @@ class SeriesFunctions:
     presence: NDArray[np.complexfloating] | None = None
     of_levels: bool = False
 
-    @classmethod
-    def of(
-        cls, functions: Floats, cells: Integers, shape: tuple[int, int], *, of_levels: bool = False
-    ) -> SeriesFunctions:
-        """Transform functions ``(d, m)`` of the rows in some ``cells (m,)`` of the series."""
-        whole, mask = np.zeros((len(functions), math.prod(shape))), np.zeros(math.prod(shape))
-        whole[:, cells], mask[cells] = functions, 1
-        transforms = fft.rfft(whole.reshape(-1, *shape), axis=-1)
-        presence = None if mask.all() else fft.rfft(mask.reshape(shape), axis=-1)
-        return cls(effective_shares(functions), shape, transforms, presence, of_levels)
-
     def moments_of_shifts(self, other: SeriesFunctions, entries: BlockEntries) -> Floats:
         """Return moments ``(E, T)``: at r, of these functions and the others' r times later.
 
@@ -417,9 +409,10 @@ def _share_weights(count: Floats, cells: int) -> Floats:
 def shift_test(a: SeriesFunctions, b: SeriesFunctions, lags: Sequence[int] = (0,)) -> DesignTest:
     """Test two series by all circular shifts of one, for the largest statistic over ``lags``."""
     times = a.shape[1]
-    entries = entries_of(len(a.shares), len(b.shares), levels=(a.of_levels, b.of_levels))
+    entries = entries_of(len(a.shares), len(b.shares), (a.of_levels, b.of_levels))
+    smallest = len(lags) / times
     if not entries.blocks:
-        return DesignTest(1.0, 1 / times, 0, (0, 0), 0.0, 0.0)
+        return DesignTest(1.0, smallest, 0, (0, 0), 0.0, 0.0)
     sums, kept, largest_square = np.zeros((len(entries.blocks), times)), [], 0.0
     # Moments of the lags, and of some other shifts for their mean, are kept.
     shifts = np.r_[np.array(lags) % times, : times : max(1, times // MAX_NULL_ORDERS)]
@@ -430,17 +423,38 @@ def shift_test(a: SeriesFunctions, b: SeriesFunctions, lags: Sequence[int] = (0,
         kept.append(moments[:, shifts])
     scores = normal_scores(sums)
     one = statistics_of(scores)
-    largest = functools.reduce(np.maximum, (np.roll(one, -lag) for lag in lags))
-    reached = largest >= largest[0] * (1 - STATISTIC_TOLERANCE["float64"])
-    place = max(range(len(lags)), key=lambda place: (one[lags[place]], -abs(lags[place])))
-    lag, moments = lags[place], np.concatenate(kept)
-    best = int(np.argmax(scores[:, lag]))
+    statistics = np.stack([np.roll(one, -lag) for lag in lags], axis=1)
+    least = SMALLEST_OF_TAIL if _is_normal(largest_square, a.shares, b.shares) else smallest
+    moments = np.concatenate(kept)
+    return _decide(statistics, scores[:, np.array(lags)], moments, entries, lags, smallest, least)
+
+
+def _decide(
+    statistics: Floats,
+    scores: Floats,
+    moments: Floats,
+    entries: BlockEntries,
+    lags: Sequence[int],
+    smallest: float,
+    least: float,
+) -> DesignTest:
+    """Decide by the statistics ``(R, L)`` of R orders, that of the data first, at L lags.
+
+    ``scores (B, L)`` of the blocks and the first L ``moments (E, L + m)`` are of the data.  Where
+    no more orders reach its statistic than is ``smallest``, the tail goes on, down to ``least``.
+    """
+    largest = statistics.max(axis=1)
+    reached = largest >= largest[0] * (1 - STATISTIC_TOLERANCE)
+    place = max(range(len(lags)), key=lambda place: (statistics[0, place], -abs(lags[place])))
+    best = int(np.argmax(scores[:, place]))
     values = _top_values(moments, entries, best)
+    pvalue = max(float(np.mean(reached)), smallest)
+    if pvalue <= smallest:
+        # Of a large statistic the mean of Q over the blocks and lags is nearly the law.
+        tail = scores.size * math.exp(-largest[0])
+        pvalue = min(pvalue, max(tail, least))
     value, mean = float(values[place]), float(values[len(lags) :].mean())
-    smallest, pvalue = len(lags) / times, float(np.mean(reached))
-    if pvalue <= smallest and _is_normal(largest_square, a.shares, b.shares):
-        pvalue = min(pvalue, _tail(largest[0], len(entries.blocks) * len(lags)))
-    return DesignTest(pvalue, smallest, lag, entries.blocks[best], value, mean)
+    return DesignTest(pvalue, smallest, lags[place], entries.blocks[best], value, mean)
 
 
 def order_tests(
@@ -450,8 +464,8 @@ def order_tests(
     *,
     draws: int,
     generator: np.random.Generator,
+    levels: Sequence[tuple[bool, bool]],
     lags: Sequence[int] = (0,),
-    levels: Sequence[tuple[bool, bool]] | None = None,
 ) -> list[DesignTest]:
     """Test several variables against one, by random orders of the rows of that one.
 
@@ -460,21 +474,15 @@ def order_tests(
       design: of the rows.
       draws: largest number of random orders.
       generator: of these.
-      lags: of series, rows by which the moved variable may follow the others.
       levels: for each of the others, whether it and the moved one are categories.
+      lags: of series, rows by which the moved variable may follow the others.
     """
-    levels = levels or [(False, False)] * len(others)
-    entries = [
-        entries_of(len(f), len(moved), levels=of) for f, of in zip(others, levels, strict=True)
-    ]
-    smallest, tolerance = design.smallest_pvalue(draws), STATISTIC_TOLERANCE[moved.dtype.name]
+    entries = [entries_of(len(f), len(moved), of) for f, of in zip(others, levels, strict=True)]
+    smallest, of_moved = design.smallest_pvalue(draws), effective_shares(moved)
     results = [DesignTest(1.0, smallest, 0, (0, 0), 0.0, 0.0) for _ in others]
-    shares = [effective_shares(f) for f in others]
     active = [place for place, each in enumerate(entries) if each.blocks]
     moments: dict[int, list[Floats]] = {place: [] for place in active}
-    present: Floats = np.asarray(
-        moved.any(axis=0), np.float64
-    )  # cells of a panel without a row are 0
+    present: Floats = np.any(moved, axis=0).astype(float)  # cells of a panel without a row are 0
     counts: list[Floats] = []
     done = 0
     at_once = max(1, RANKS_AT_ONCE // (moved.shape[1] * len(lags)))
@@ -482,39 +490,32 @@ def order_tests(
         while done < stop and active:
             orders = design.drawn(generator, min(at_once, stop - done))
             done += len(orders)
-            if not any(map(len, moments.values())):
+            if not counts:
                 orders = np.concatenate([np.arange(orders.shape[1])[None], orders])
             if design.ordered:
                 orders = np.stack([design.shifted(lag)[orders] for lag in lags], axis=1)
                 orders = orders.reshape(-1, orders.shape[-1])
-            counts.append(np.asarray(present[orders] @ present))
+            counts.append(present[orders] @ present)
             shape = design.shape if design.cells is not None and tuple(lags) == (0,) else None
             found = _moments_in_orders(others, moved, entries, active, orders, shape)
-            for place, part in found:
+            for place, part in found.items():
                 moments[place].append(part)
-        for place in list(active):
+        for place in [*active]:
             all_moments = np.concatenate(moments[place], axis=1)
             if not present.all():
                 counted = np.concatenate(counts)
                 all_moments *= _share_weights(counted, len(present)) * len(present) / counted
             scores = normal_scores(block_sums(all_moments, entries[place].inside))
-            one = statistics_of(scores).reshape(-1, len(lags))
-            largest = one.max(axis=1)
-            reached = int(np.sum(largest[1:] >= largest[0] * (1 - tolerance)))
-            lag = int(np.argmax(one[0]))
-            best = int(np.argmax(scores[:, lag]))
-            values = _top_values(
-                all_moments[:, : len(lags) + MAX_NULL_ORDERS], entries[place], best
-            )
-            value, mean = float(values[lag]), float(values[len(lags) :].mean())
+            statistics = statistics_of(scores).reshape(-1, len(lags))
             largest_square = float(np.max(np.mean(all_moments**2, axis=1)))
-            pvalue = max((1 + reached) / (1 + done), smallest)
-            if not reached and _is_normal(largest_square, shares[place], effective_shares(moved)):
-                tail = _tail(largest[0], len(entries[place].blocks) * len(lags))
-                pvalue = min(pvalue, max(tail, design.smallest_pvalue(MANY_DRAWS)))
-            block = entries[place].blocks[best]
-            results[place] = DesignTest(pvalue, smallest, lags[lag], block, value, mean)
-            if reached >= STOP_SHARE * done:
+            least = smallest
+            if _is_normal(largest_square, effective_shares(others[place]), of_moved):
+                least = max(SMALLEST_OF_TAIL, design.smallest_pvalue())
+            few = all_moments[:, : len(lags) + MAX_NULL_ORDERS]
+            results[place] = _decide(
+                statistics, scores[:, : len(lags)], few, entries[place], lags, smallest, least
+            )
+            if results[place].pvalue > STOP_SHARE:
                 active.remove(place)
     return results
 
@@ -526,7 +527,7 @@ def _moments_in_orders(
     active: Sequence[int],
     orders: Integers,
     shape: tuple[int, int] | None,
-) -> list[tuple[int, Floats]]:
+) -> dict[int, Floats]:
     """Return moments ``(E, R)`` of the active others and the moved variable in R orders.
 
     Orders of a panel of this ``shape`` exchange its series: their products are taken once.
@@ -550,7 +551,7 @@ def _moments_in_orders(
         ends = np.cumsum([len(side) for side in sides])[:-1]
         for place, part in zip(active, np.split(products, ends), strict=True):
             moments[place][entries[place].right == j] = part
-    return list(moments.items())
+    return moments
 
 
 def _is_normal(largest_square: float, *shares: Floats) -> bool:
@@ -559,11 +560,6 @@ def _is_normal(largest_square: float, *shares: Floats) -> bool:
     ``largest_square`` is the largest mean square of a moment; of n independent rows it is 1 / n.
     """
     return all(bool((share**2 >= MIN_NORMAL_ROWS * largest_square).all()) for share in shares)
-
-
-def _tail(statistic: float, blocks: int) -> float:
-    """Return the p-value of a large statistic: the mean of Q over the blocks is nearly the law."""
-    return max(blocks * math.exp(-statistic), SMALLEST_OF_TAIL)
 
 
 def _top_values(moments: Floats, entries: BlockEntries, block: int) -> Floats:
