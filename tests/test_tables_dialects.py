@@ -353,6 +353,20 @@ SMALL: dict[str, tuple[str, str, list[Any]]] = {
         ["John Smith", "Ann Lee"],
     ),
     "names of rows": ("a b c\nr1 2 3 4\nr2 5 6 7", "a", [2, 5]),
+    "few numbers among words apart by spaces": (
+        "id  school        kind    town  wed\n"
+        + "\n".join(f"{i}   {('low', 'high')[i % 2]} school   day    A     No" for i in range(9)),
+        "school",
+        ["low school", "high school"],
+    ),
+    "first rows apart by single spaces": (
+        "Weights of a channel\n------\nlevel   h(m)     T(K)    P(Pa)\n------\n"
+        + "\n".join(f"{i:4} {i * 9:9} {288 - i:9} {20000 - 70 * i:5}" for i in range(99))
+        + "\n"
+        + "\n".join(f"{i:4}  {i * 9:8}  {189:8}  {5:7}" for i in range(99, 300)),
+        "T(K)",
+        [288, 287],
+    ),
     "carets by themselves": ("a^b^c\n1^2^3\n4^5^6", "b", [2, 5]),
     "a last row that sums by chance": ("x,y\n0,0\n1,2\n2,4\n3,6\n6,12", "x", [0, 1]),
     "sparse rows without names": (

@@ -37,9 +37,6 @@ SCORED_LINES = 150
 MIN_SCORE = 0.6
 """Least share of lines of one length, and of cells without another delimiter, of a delimiter."""
 
-MIN_VALUES = 0.4
-"""Least share of values among the cells of columns that are apart by spaces."""
-
 _COMMENTS = ("#", "%", "//")
 """How lines above a table begin that are comments."""
 
@@ -282,7 +279,7 @@ def _spaced(lines: Sequence[str], *, forced: bool) -> Dialect | None:
 
     The table begins with the first lines of one length, below any others.
     """
-    places = [place for place, line in enumerate(lines) if line.strip()][-SCORED_LINES:]
+    places = [place for place, line in enumerate(lines) if line.strip("-=_+ \t\r\n")]  # no rules
     lines = [lines[place].rstrip("\r\n") for place in places]
     spaced, fixed = "columns are apart by spaces", "columns are of fixed width"
     at_ends = functools.partial(_at_ends, ends=_fixed_ends(lines))
@@ -297,9 +294,9 @@ def _spaced(lines: Sequence[str], *, forced: bool) -> Dialect | None:
         # Names may hold single spaces where two are between columns.
         regular = start <= 0 or share < 1 or widths[start - 1] in (width, width + 1)
         regular = regular and start >= 0 and len(of_width) >= share * (len(rows) - start)
-        regular = regular and not any(map(_hold_several_numbers, zip(*of_width, strict=True)))
-        valued = forced or _share_of_values(of_width[1:] or of_width) >= MIN_VALUES
-        if width > 1 and valued and (forced or regular):
+        columns = [*zip(*(of_width[1:] or of_width), strict=True)]
+        regular = regular and not any(map(_hold_several_numbers, columns))
+        if width > 1 and (forced or (regular and any(map(_hold_values, columns)))):
             above = places[start - 1] if start > 1 else 0
             return dataclasses.replace(dialect, width=width, lines_before=above)
     return None
@@ -335,7 +332,7 @@ def _fixed_ends(lines: Sequence[str]) -> tuple[int, ...]:
     return tuple(after for before, after in itertools.pairwise(filled) if after > before + 1)
 
 
-def _share_of_values(rows: Sequence[Sequence[str]]) -> float:
-    cells = [cell for row in rows for cell in row if cell]
-    values = sum(is_value(cell) or is_missing(cell) or is_gap_sign(cell) for cell in cells)
-    return values / max(len(cells), 1)
+def _hold_values(cells: Sequence[str]) -> bool:
+    """Tell whether nearly all cells of a column are numbers or dates: words in lines are prose."""
+    present = [cell for cell in cells if not (is_missing(cell) or is_gap_sign(cell))]
+    return sum(map(is_value, present)) >= max(NEARLY_ALL * len(present), 1)
