@@ -367,6 +367,18 @@ SMALL: dict[str, tuple[str, str, list[Any]]] = {
         "T(K)",
         [288, 287],
     ),
+    "an index without a name": (
+        ",ppm\n2021-01-01,0.3\n2021-01-02,0.5\n2021-01-03,0.2",
+        "ppm",
+        [0.3, 0.5],
+    ),
+    "a blank line below the names": (
+        "Title: ,\nUntil: ,2021\nPlace,w,x,y, Begin, End\nP1,,9,7,2001,2019,\n\n"
+        "Place,Day,Head (cm),Remark\n\n"
+        + "\n".join(f"P1,{i + 1}-02-2021,{60 + i},," for i in range(20)),
+        "Head (cm)",
+        [60, 61],
+    ),
     "carets by themselves": ("a^b^c\n1^2^3\n4^5^6", "b", [2, 5]),
     "a last row that sums by chance": ("x,y\n0,0\n1,2\n2,4\n3,6\n6,12", "x", [0, 1]),
     "sparse rows without names": (

@@ -224,9 +224,9 @@ def _row_widths(rows: Sequence[Sequence[str]]) -> tuple[int, int]:
     if counts[common] < len(rows) / 2 and common == min(counts):  # rows end at their last value
         common = max(counts)
     width = common
-    while width > 1 and not any(len(row) >= width and row[width - 1] for row in rows):
-        width -= 1
     first = next(place for place, row in enumerate(rows) if len(row) == common)
+    while width > 1 and not any(len(row) >= width and row[width - 1] for row in rows[first:]):
+        width -= 1
     lengths = {len(row) for row in rows[first:]}
     for place, names in enumerate(rows[:first]):
         words = [name for name in names if name]

@@ -148,8 +148,9 @@ def _first_full(rows: Sequence[Row], width: int) -> int:
     """
     counts = [_filled(row) for row in rows]
     filled = [place for place, count in enumerate(counts) if count]
-    regular = sum(len(rows[place]) == width for place in filled) >= MIN_FILLED * len(filled)
-    fits = [len(rows[p]) == width if regular else 1 < len(rows[p]) <= width for p in filled]
+    fits = [len(rows[p]) >= width and not any(rows[p][width:]) for p in filled]
+    if sum(fits) < MIN_FILLED * len(filled):
+        fits = [1 < len(rows[p]) <= width for p in filled]
     runs = [p for p in range(len(filled) - RUN + 1) if all(fits[p : p + RUN])]
     start = runs[0] if runs and runs[0] < MAX_TITLES else 0
     body = [counts[place] for place in filled[start:][-2 * BODY_ROWS :]] or [0]
@@ -159,11 +160,7 @@ def _first_full(rows: Sequence[Row], width: int) -> int:
         names = [p for p in range(begin) if _holds_only_names(rows[filled[p]], width)]
         if names and names[-1] < start:
             begin = names[-1]
-        elif (
-            begin
-            and filled[begin - 1] == filled[begin] - 1
-            and _may_be_names(rows[filled[begin - 1]], width)
-        ):
+        elif begin and _may_be_names(rows[filled[begin - 1]], width):
             begin -= 1  # names that are fewer or more than the values
     return filled[begin] if filled else 0
 
@@ -177,7 +174,8 @@ def _holds_only_names(row: Row, width: int) -> bool:
 def _may_be_names(row: Row, width: int) -> bool:
     """Tell whether a line just above the rows may hold names, of another number or with gaps."""
     words = [cell for cell in row if cell]
-    enough = len(words) > 1 and (len(row) <= width or len(words) == width or all(row))
+    several = len(words) > 1 or (width == 2 and not row[0])  # pandas names no index
+    enough = several and (len(row) <= width or len(words) == width or all(row))
     return enough and len({*words}) == len(words) and not any(map(is_value, words))
 
 
