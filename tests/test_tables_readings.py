@@ -43,6 +43,29 @@ def test_a_company_called_total_is_no_total(tmp_path: Path, place: int) -> None:
     assert "--footer 0" in frame.notes[frame.source]
 
 
+@pytest.mark.parametrize("place", [0, 20])
+def test_a_total_beside_rates_is_a_total(tmp_path: Path, place: int) -> None:
+    """Rates of a total are no sums, and what nobody has adds up to 0."""
+    people, jobs = RNG.integers(100, 900, (2, 20))
+    rows = [f"town {i},{people[i]},{jobs[i]},{40 + i / 7:.1f},0" for i in range(20)]
+    rows.insert(place, f"the county,{people.sum()},{jobs.sum()},41.3,0")
+    frame = read(tmp_path, "town,people,jobs,rate,deaths", *rows)
+    assert frame.rows == 20
+    assert "'the county'" in frame.notes[frame.source]
+
+
+def test_a_total_of_subtotals_is_said(tmp_path: Path) -> None:
+    rows, total = list[str](), np.zeros(2, int)
+    for part in range(3):
+        numbers = RNG.integers(100, 900, (6, 2))
+        rows += [f"town {part}{i},{a},{b},{i + 2.5}" for i, (a, b) in enumerate(numbers)]
+        rows.append(f"district {part},{numbers[:, 0].sum()},{numbers[:, 1].sum()},4.5")
+        total += numbers.sum(axis=0)
+    frame = read(tmp_path, "place,people,jobs,rate", *rows, f"county,{total[0]},{total[1]},4.5")
+    assert frame.rows == 22
+    assert "the last row, 'county', may hold totals (--footer 1)" in frame.notes[frame.source]
+
+
 def test_a_total_of_a_long_file_is_said(tmp_path: Path) -> None:
     rows = [f"firm {i} of the long list of firms,{i},{i % 7}" for i in range(9000)]
     frame = read(tmp_path, "firm,revenue,staff", *rows, f"Total,{sum(range(9000))},9")

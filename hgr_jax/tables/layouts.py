@@ -282,12 +282,13 @@ def find_footer(rows: Sequence[Row], width: int, complete: bool) -> tuple[int, s
     if notes:
         said.append(f"{counted(len(notes), 'line')} of notes at the end left out ({notes[0]!r})")
     label = next(filter(None, rows[end - 1]), "")[:40] if end else ""
-    if not complete and _is_called_total(label):
-        lines = len(rows) - end + 1
-        return len(rows) - end, f"the last row, {label!r}, may hold totals (--footer {lines})"
-    if complete and width > 1 and end > MIN_SUMMED and _is_total(rows[:end], end - 1):
+    summed = complete and width > 1 and end > MIN_SUMMED
+    if summed and _is_total(rows[:end], end - 1):
         said.append(f"at the end, {label!r} is left out as a row of totals (--footer 0)")
         end = _last_filled(rows[: end - 1])
+    elif _is_called_total(label) or (summed and _is_total(rows[:end], end - 1, times=2)):
+        lines = len(rows) - end + 1
+        said.append(f"the last row, {label!r}, may hold totals (--footer {lines})")
     return len(rows) - end if said else 0, "; ".join(said)
 
 
@@ -306,33 +307,32 @@ def _is_note(row: Row, width: int) -> bool:
     return bool(row[0]) and alone and not is_missing(text)
 
 
-def _is_total(rows: Sequence[Row], place: int) -> bool:
-    """Tell whether all numbers of a row are the sums of their columns.
+def _is_total(rows: Sequence[Row], place: int, times: int = 1) -> bool:
+    """Tell whether many of the numbers of a row, so many ``times``, are the sums of their columns.
 
+    Rates are no sums, and zeros say nothing; twice a total is the sum where there are subtotals.
     A single sum may be so by chance, unless the row is called a total, or has no name.
     """
     row = rows[place]
-    first = row[0] if row else ""
-    if is_value(first):
-        return False
-    columns = [column for column, cell in enumerate(row) if is_value(cell)]
-    for column in columns:
-        texts = [
-            other[column] for p, other in enumerate(rows) if p != place and len(other) > column
-        ]
-        if not any(_is_sum(row[column], texts, point) for point in ".,"):
-            return False
     label = next(filter(None, row), "")
-    return len(columns) > 1 or (len(columns) == 1 and (not first or _is_called_total(label)))
+    if not row or is_value(row[0]):
+        return False
+    sums = []
+    for column, cell in enumerate(row):
+        if is_value(cell) and cell.strip("0.,"):
+            others = [r[column] for p, r in enumerate(rows) if p != place and len(r) > column]
+            sums.append(any(_is_sum(cell, others, point, times) for point in ".,"))
+    enough = 1 if not row[0] or _is_called_total(label) else 2
+    return sum(sums) >= max(enough, len(sums) / 2 / times)
 
 
 def _is_called_total(label: str) -> bool:
     return _TOTAL.fullmatch(label) is not None
 
 
-def _is_sum(cell: str, texts: Sequence[str], point: str) -> bool:
-    """Tell whether a number, with a decimal point, is the sum of those of its column."""
+def _is_sum(cell: str, texts: Sequence[str], point: str, times: int) -> bool:
+    """Tell whether a number times some is the sum of its column, and larger than any part."""
     total = as_number(cell, point) or 0.0
     numbers = [number for text in texts if (number := as_number(text, point)) is not None]
-    enough = total != 0 and len(numbers) >= MIN_SUMMED
-    return enough and abs(sum(numbers) - total) <= 1e-3 * abs(total)
+    enough = len(numbers) >= MIN_SUMMED and abs(total) > max(map(abs, numbers))
+    return enough and abs(sum(numbers) - times * total) <= 1e-3 * abs(total)
