@@ -265,7 +265,7 @@ CASES |= {f"marked: {form}": Case("k;x", "{i};" + form, {"x": v}) for form, v in
 
 GAPS = ("ND", "n.d.", "..", ":", "-", "--", "#N/A", "#DIV/0!", "#REF!", "\\N", "(null)", "N/A")
 GAPS += ("N.A.", "missing", "*", ".", "\u2013", "NaN", "?", "NULL", "k.A.", "not available", "None")
-for mark in (*GAPS, ": c", " "):
+for mark in (*GAPS, ": c", "[c]", " "):
     CASES[f"missing: {mark}"] = Case(
         "k;x", ("{i};{x}", "{i};{x}", "{i};" + mark), {"x": X0}, "missing" * bool(mark.strip())
     )

@@ -195,6 +195,24 @@ def test_lines_are_those_of_the_sheet(tmp_path: Path) -> None:
     assert list(read_table(path, header=4).columns) == ["0", "0 (2)"]
 
 
+def test_dates_among_cells_of_other_kinds(tmp_path: Path) -> None:
+    """Somebody typed a number or a word into a column of dates."""
+    days = [datetime.datetime(2024, 1, 1) + datetime.timedelta(i) for i in range(60)]
+    path, rows = tmp_path / "t.xlsx", [[day, i] for i, day in enumerate(days)]
+    rows[7][0], rows[9][0] = 45300, "soon"
+    path.write_bytes(saved(s=[["day", "x"], *rows])[1])
+    frame = read_table(path)
+    assert frame.column("day")[0] == np.datetime64("2024-01-01")
+    assert "58 of 60 are dates" in frame.notes["day"]
+    for row in rows[40:]:
+        row[0] = f"{row[0]:%d.%m.%Y}"
+    path.write_bytes(saved(s=[["day", "x"], *rows])[1])
+    frame = read_table(path)
+    assert frame.is_text("day")
+    assert "38 of 60 are dates: --types day=date reads these alone" in frame.notes["day"]
+    assert np.isnat(read_table(path, types={"day": "date"}).column("day")).sum() == 22
+
+
 def test_years_that_are_texts_name_their_option(tmp_path: Path) -> None:
     rows = [["year", "y"], *([str(1980 + i), i] for i in range(30))]
     path = write(tmp_path, saved(Data=rows)[1], "t.xlsx")

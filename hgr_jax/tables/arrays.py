@@ -137,7 +137,7 @@ def _parse_objects(values: list[Any], hints: Hints) -> ParsedColumn:
         column = np.full(len(values), np.nan if parsed.dtype.kind == "f" else "NaT", parsed.dtype)
         column[~missing] = parsed
         return ParsedColumn(column)
-    if all(isinstance(value, str | numbers.Real | datetime.time) for value in present):
+    if all(isinstance(v, str | numbers.Real | datetime.time | datetime.date) for v in present):
         return _parse_texts(present, missing, hints)
     return ParsedColumn(encode_texts(present, missing))
 

@@ -40,7 +40,7 @@ NAMES = frozenset({"Na", "Nan", "Nil"})
 """Texts that are names, though they are in `MISSING` in lower case."""
 
 _GAP_SIGN = re.compile(
-    r"[-\u2013\u2014.*:]{1,4}|\u2026|:\s?[a-z]{1,2}|\.[a-z_]|n\.?[drs]\.?|tba|tbc|tbd"
+    r"[-\u2013\u2014.*:]{1,4}|\u2026|:\s?[a-z]{1,2}|\.[a-z_]|\[[a-z]{1,3}\]|n\.?[drs]\.?|tba|tbc|tbd"
     r"|missing|unknown|suppressed|not (?:available|applicable|reported)|s\.?/d|k\.\s?a\.",
     re.IGNORECASE,
 )
@@ -543,6 +543,11 @@ class _Column:
                 f"{min(pairs).text!r} may be two numbers, a mark or a fraction, and is text"
                 f" (--types {self.hints.name}=number reads fractions)"
             )
+        most = max(self.counts, key=lambda count: count.rows, default=_KindCount(TEXT_KIND, ()))
+        word = most.kind.word
+        if word in ("numbers", "dates") and most.rows > MOST * self.valued and not notes:
+            option = f"--types {self.hints.name}={word[:-1]} reads these alone"
+            notes.append(f"{most.rows:,} of {self.present:,} are {word}: {option}")
         missing = {t.text: t for t in self.texts.missing if is_missing(t.text)}
         if missing:
             kept = "" if self.hints.typed else "; in a category (--types) they are levels"
