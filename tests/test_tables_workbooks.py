@@ -67,7 +67,8 @@ def test_a_frame_of_pandas(tmp_path: Path) -> None:
 
 
 def test_the_first_sheet_with_a_table_is_read() -> None:
-    workbook, body = saved(Cover=[["a"], ["b"]], Texts=[["a", "b"]] * 5, Data=TABLE, Further=TABLE)
+    notes = [["Notes", None], ["no", "note"], *([i, f"note {i}"] for i in range(1, 7))]
+    workbook, body = saved(Cover=[["a"], ["b"]], Texts=notes, Data=TABLE, Further=TABLE)
     rows, note = sheet_rows(body, "t.xlsx", Reading())
     assert rows == TABLE
     assert note == "sheet 'Data' is read, of Cover, Texts, Data, Further; --sheet names another"

@@ -115,15 +115,17 @@ def _value(value: Any) -> Any:
 
 
 def _holds_table(rows: SheetRows) -> bool:
-    """Return whether rows are a table: 2 columns, 3 rows, a column mostly of numbers or dates."""
-    if len(rows) < 3 or len(rows[0]) < 2:
-        return False
-    values = ([cell for cell in column if cell is not None] for column in zip(*rows, strict=True))
-    return any(
-        len(column) >= 3
-        and 2 * sum(isinstance(v, int | float | datetime.datetime) for v in column) > len(column)
-        for column in values
-    )
+    """Return whether rows are a table: 2 columns, 3 rows, a column mostly of numbers or dates.
+
+    Texts beside 1, 2, 3 are notes.
+    """
+    for cells in zip(*rows, strict=True) if len(rows) > 2 and len(rows[0]) > 1 else ():
+        column = [cell for cell in cells if cell is not None]
+        numbers = [v for v in column if isinstance(v, int | float | datetime.datetime)]
+        are_notes = len(rows[0]) == 2 and numbers == [*range(1, len(numbers) + 1)]
+        if len(column) > 2 and 2 * len(numbers) > len(column) and not are_notes:
+            return True
+    return False
 
 
 def _formulas_of(path: Path) -> list[str]:
