@@ -367,6 +367,15 @@ SMALL: dict[str, tuple[str, str, list[Any]]] = {
         "T(K)",
         [288, 287],
     ),
+    "units of some columns apart by spaces": (
+        "Harbour (north pier)\nEstimates have a * after the value.\n"
+        "   yyyy  mm   tmax    af\n              degC    days\n"
+        + "\n".join(
+            f"   {1990 + i // 12}  {i % 12 + 1:2}   {9 + i / 7:4.1f}    ---" for i in range(36)
+        ),
+        "tmax",
+        [9.0, 9.1],
+    ),
     "an index without a name": (
         ",ppm\n2021-01-01,0.3\n2021-01-02,0.5\n2021-01-03,0.2",
         "ppm",

@@ -31,9 +31,6 @@ RARE_DELIMITERS = "^~\x01\x1f"
 HEAD_LINES = 400
 """Number of lines from which the dialect is found."""
 
-SCORED_LINES = 150
-"""Number of lines, the last of the head, by which delimiters are compared."""
-
 MIN_SCORE = 0.6
 """Least share of lines of one length, and of cells without another delimiter, of a delimiter."""
 
@@ -249,7 +246,6 @@ def _score(
     fits = [place for place, row in enumerate(rows) if len(row) == common]
     inner = rows[fits[0] : fits[-1] + 1]
     cover = len(inner) / len(rows)
-    inner = inner[-SCORED_LINES:]
     even = 0.0
     for row in inner:
         fit = common <= len(row) <= width or (len(row) > width and not any(row[width:]))
@@ -297,7 +293,8 @@ def _spaced(lines: Sequence[str], *, forced: bool) -> Dialect | None:
         columns = [*zip(*(of_width[1:] or of_width), strict=True)]
         regular = regular and not any(map(_hold_several_numbers, columns))
         if width > 1 and (forced or (regular and any(map(_hold_values, columns)))):
-            above = places[start - 1] if start > 1 else 0
+            names = [p for p in range(max(start - RUN, 0), start) if widths[p] == width]
+            above = places[names[-1] if names else start - 1] if start > 1 else 0
             return dataclasses.replace(dialect, width=width, lines_before=above)
     return None
 

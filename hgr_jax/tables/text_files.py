@@ -172,7 +172,7 @@ class TextFile:
             if any(cell.strip() for cell in cells[width:]):
                 raise TableError(
                     f"{self.shown}, line {end}: expected {width} values as in the header, got"
-                    f" {len(cells)}; --skip N leaves out N lines above the table"
+                    f" {len(cells)}; --skip N leaves out N lines above the table, --footer N below"
                 )
 
     def _mended(self) -> TextFile:
