@@ -401,6 +401,15 @@ def test_indicators_make_no_finding() -> None:
     assert pairs(found) == [{"year", "late"}]
 
 
+def test_a_sorted_column_is_no_season() -> None:
+    """Rows of one kind, and then those of another, repeat the row before the last."""
+    rng = np.random.default_rng(14)
+    kind = np.repeat([0.0, 1.0], 150)
+    table = {"kind": kind, "size": 2 * kind + np.sort(rng.normal(size=300))}
+    (found,) = scan(table).findings().strongest
+    assert "repeats" not in found.remark
+
+
 @pytest.mark.parametrize("dtype", [np.float32, np.float64])
 @pytest.mark.parametrize("as_table", [False, True])
 def test_values_that_differ_by_rounding_only(dtype: type, as_table: bool) -> None:

@@ -483,6 +483,6 @@ def _period(ranked: Floats) -> int:
     """Return after how many rows a column repeats itself, as months do; 0 where it does not."""
     most = min(MOST_IN_PERIOD, len(ranked) // PERIODS)
     for period in np.flatnonzero(ranked[1 : most + 1] == ranked[0]) + 1:
-        if period > 1 and np.mean(ranked[period:] == ranked[:-period]) >= MIN_REPEATED:
-            return int(period)
+        if np.mean(ranked[period:] == ranked[:-period]) >= MIN_REPEATED:
+            return int(period) if period > 1 else 0  # as the rows of a sorted table do
     return 0
