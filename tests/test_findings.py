@@ -391,7 +391,7 @@ def test_indicators_make_no_finding() -> None:
     found = scan(table).findings(10)
     said = " ".join(found.remarks)  # the last level is a value of both
     assert "is_a, is_b, is_c, is_d say where kind has one value" in said
-    assert "is_e say where band has one value" in said
+    assert "is_e says where band has one value" in said
     of_size = [pair for pair in pairs((*found, *found.explained)) if "size" in pair]
     assert len(of_size) == 2  # with the kind, or an indicator of it, and with the band
     # Of codes as of text, and of a step that is no indicator there is a finding.
@@ -399,6 +399,21 @@ def test_indicators_make_no_finding() -> None:
     late = {"late": (year > 2004) * 1.0, "first": (year == 2001) * 1.0}
     found = scan({"year": year, **late}).findings()
     assert pairs(found) == [{"year", "late"}]
+    assert found.strongest[0].remark == "late says where year is 2005 to 2008"
+    # One value of many, as of those who earn nothing.
+    pay = np.where(rng.random(400) < 0.6, rng.lognormal(size=400), 0)
+    found = scan({"pay": pay, "idle": (pay == 0) * 1.0, "x": rng.normal(size=400)}).findings()
+    assert not found.strongest
+    assert found.explained[0].remark == "idle says where pay is 0"
+
+
+def test_what_codes_have_is_said_to_be_theirs() -> None:
+    """The tax of a state is that of its code, in each row."""
+    rng = np.random.default_rng(13)
+    state = rng.integers(1, 40, 500) * 1.0
+    table = {"state": state, "tax": rng.integers(5, 20, 40)[state.astype(int)] * 1.0}
+    (found,) = scan(table).findings().strongest
+    assert found.remark == "each state has one tax"
 
 
 def test_a_sorted_column_is_no_season() -> None:

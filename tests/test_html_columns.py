@@ -79,7 +79,7 @@ def test_a_page_of_very_many_pairs_has_the_first(
     assert page.correlation[0, 1] == found.correlation[i, j]  # type: ignore[index,call-overload]
     opened = show(page)
     listed, mapped = opened.locator("#left-out p").all_text_contents()
-    assert listed.startswith(f"The table lists, searches and sorts the first 30 of {len(found)} ")
+    assert listed.startswith(f"The table has the first 30 of {len(found)} ")
     assert mapped == "The heat map is of 6 columns, those of the first pairs."
     count = f"30 of 30 pairs, the first of {len(found)}"
     assert opened.locator("#count").text_content() == count

@@ -156,14 +156,9 @@ class TableFacts:
             elif len(distinct) <= MOST_VALUES_INDICATED:
                 for value in distinct:
                     masks.setdefault(np.packbits(values == value).tobytes(), (name, float(value)))
-        found = {}
-        for name, mask in two.items():
-            source = masks.get(np.packbits(mask).tobytes()) or masks.get(
-                np.packbits(~mask).tobytes()
-            )
-            if source is not None:
-                found[name] = source
-        return found
+        keys = {n: [np.packbits(m).tobytes() for m in (mask, ~mask)] for n, mask in two.items()}
+        found = {name: masks.get(key) or masks.get(other) for name, (key, other) in keys.items()}
+        return {name: source for name, source in found.items() if source is not None}
 
     @functools.cached_property
     def shares(self) -> dict[str, list[str]]:
@@ -364,6 +359,12 @@ def _largest_parts(
     return parts, rest
 
 
+_ENDS = [
+    parts for n in (1, 2, 3) for parts in ((slice(-n, None), slice(-n)), (slice(n), slice(n, None)))
+]
+"""The last and first few values, and the others."""
+
+
 def marks_of(values: Floats) -> dict[float, int]:
     """Return values at the ends of a column that may stand for a missing one, and their counts.
 
@@ -373,23 +374,14 @@ def marks_of(values: Floats) -> dict[float, int]:
     present = values[~np.isnan(values)]
     distinct, counts = np.unique(present, return_counts=True)
     found: dict[float, int] = {}
-    while len(distinct) > MOST_NEIGHBOURS:
-        for size in (1, 2, 3):
-            for marks, inside in (
-                (slice(-size, None), slice(-size)),
-                (slice(size), slice(size, None)),
-            ):
-                if _are_marks(distinct, counts, marks, inside, len(present)):
-                    break
-            else:
-                continue
-            break
+    while len(distinct) > MOST_NEIGHBOURS and len(found) < MOST_MARKS:
+        for marks, inside in _ENDS:
+            if _are_marks(distinct, counts, marks, inside, len(present)):
+                break
         else:
             break
         found |= dict(zip(distinct[marks].tolist(), counts[marks].tolist(), strict=True))
         distinct, counts = distinct[inside], counts[inside]
-        if len(found) >= MOST_MARKS:
-            break
     return found if 2 * sum(found.values()) < len(present) else {}
 
 

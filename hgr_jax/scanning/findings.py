@@ -385,10 +385,8 @@ class _Lists:
         adjusted = self.rows.adjusted_pvalue
         totals = scan.settings.get("top")
         self.significant = adjusted <= FALSE_DISCOVERY_RATE
-        self.tested, self.discoveries = (
-            int(np.isfinite(adjusted).sum()),
-            int(np.sum(self.significant)),
-        )
+        self.tested = int(np.isfinite(adjusted).sum())
+        self.discoveries = int(np.sum(self.significant))
         if totals:
             self.tested, self.discoveries = totals["tested"], totals["discoveries"]
         known = self.significant if self.tested else np.ones(len(self.hgr), bool)
@@ -539,10 +537,9 @@ class _Lists:
         for name, (source, _) in self.facts.indicators.items():
             sources.setdefault(source, []).append(name)
         for source, names in sources.items():
-            yield (
-                f"{first_names(names, 28)} say where {source} has one value: pairs of these are not"
-                " listed"
-            )
+            say = "say" if len(names) > 1 else "says"
+            said = f"{first_names(names, 28)} {say} where {source} has one value"
+            yield f"{said}: pairs of these are not listed"
         yield from missing_remarks(self.scan.data, self.facts.numbers, self.facts.codes)
 
     def is_not_monotone(self, finding: Finding) -> bool:

@@ -18,6 +18,7 @@ from __future__ import annotations
 
 import dataclasses
 import functools
+import itertools
 from collections.abc import Iterator
 from typing import Any
 
@@ -262,9 +263,8 @@ class RemarkFinder:
             values, codes = np.unique(column, return_inverse=True)
             counts, parts = np.bincount(codes), np.bincount(codes, products) / total
             top = int(np.argmax(parts))
-            if 1 < counts[top] <= MAX_VALUE_SHARE * rows and len(values) > MIN_DISTINCT:
-                if parts[top] < MIN_PART_OF_VALUE:
-                    continue
+            few = 1 < counts[top] <= MAX_VALUE_SHARE * rows and len(values) > MIN_DISTINCT
+            if few and parts[top] >= MIN_PART_OF_VALUE:
                 left = pair.restricted(codes != top)
                 what = f"the {counts[top]:,} rows where {name} is {values[top]:g}"
                 if left.value <= MAX_LEFT * examined.value:
@@ -321,13 +321,10 @@ class RemarkFinder:
         names = zip(examined.names, trends, of_ranks, strict=True)
         for name, trend, ranked in names:
             period = _period(ranked)
-            if period:
-                text = f"{name} repeats every {period} rows: a season"
-                yield Remark("order", text)
-                return
-            if trend:
-                text = f"{name} just rises or falls: not separable from the order of the rows"
-                yield Remark("order", text)
+            if period or trend:
+                text = "just rises or falls: not separable from the order of the rows"
+                text = f"repeats every {period} rows: a season" if period else text
+                yield Remark("order", f"{name} {text}")
                 return
         pvalue = pvalue_in_design(pair, RowDesign.of(len(order), np.argsort(order)))
         text = f"both are slow series: p = {pvalue:.2g} by circular shifts"
@@ -403,10 +400,8 @@ class RemarkFinder:
             indicators = all(len(np.unique(x)) == 2 for x in columns)
             yield Remark("construction", text, indicators)
             return
-        for (a, x), (b, y) in (
-            ((names[0], columns[0]), (names[1], columns[1])),
-            ((names[1], columns[1]), (names[0], columns[0])),
-        ):
+        sides = sorted(zip(names, columns, strict=True), key=lambda side: len(np.unique(side[1])))
+        for (a, x), (b, y) in itertools.permutations(sides):
             source, value = facts.indicators.get(a, ("", 0.0))
             if source == b:
                 category = self.scan.category(b)

@@ -253,10 +253,7 @@ def as_report(
     below, measure_below = monotone_part(result)
     pairs = result.top(MAX_LISTED, by=by)
     if len(pairs) < len(result):
-        left_out.append(
-            f"The table lists, searches and sorts the first {len(pairs):,} of {len(result):,}"
-            " pairs."
-        )
+        left_out.append(f"The table has the first {len(pairs):,} of {len(result):,} pairs.")
     if len(order) < len(result.used):
         left_out.append(f"The heat map is of {len(order):,} columns, those of the first pairs.")
     all_pairs = result._rows

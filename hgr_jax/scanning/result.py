@@ -159,9 +159,8 @@ SHOWN_LETTERS = 40
 def scan_title(scan: Any) -> str:
     """Describe a `Scan` in a line."""
     settings, used = scan.settings, len(scan.used)
-    degrees = ""
-    if settings["measure"] != "hgr":
-        degrees = f", h={settings['h']}, k={settings['k']}"
+    is_of_hgr = settings["measure"] == "hgr"
+    degrees = "" if is_of_hgr else f", h={settings['h']}, k={settings['k']}"
     given = f", given {', '.join(settings['given'])}" if settings.get("given") else ""
     kept = ""
     if top := settings.get("top"):
