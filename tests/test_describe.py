@@ -193,6 +193,27 @@ def test_a_spread_that_changes(rows: int) -> None:
     assert right >= 10
 
 
+def test_a_spread_and_a_mean_that_change() -> None:
+    """Who has no work earns nothing; the logarithm of what others earn is also below 0."""
+    rng = np.random.default_rng(3)
+    idle = np.repeat([1.0, 0.0], [250, 150])
+    pay = np.where(idle, 0, rng.normal(0.8, 1.2, 400))
+    said = hgr_fit(pay, idle).describe(("pay", "idle"))
+    assert said == "the spread of pay falls with idle, its mean less so"
+
+
+def test_a_step_that_few_rows_make() -> None:
+    """Functions of ranks swing beside it, and few rows at an end are in no picture."""
+    rng = np.random.default_rng(5)
+    weight = rng.normal(3300, 500, 2000).round()
+    for light in (2000, 2300):
+        said = hgr_fit(weight, (weight < light) * 1.0).describe(("weight", "light"))
+        assert said.startswith("light steps down between weight = ")
+    grams = 26.5 + np.linspace(-1, 1, 61) / 1000
+    heavy = hgr_fit(grams, (grams > 26.5) * 1.0).describe(("grams", "heavy"))
+    assert heavy == "heavy steps up near grams = 26.5"
+
+
 def test_levels_of_a_number_with_one_usual_value() -> None:
     """Medians are the same where half of the rows have one value; then means are said."""
     rng = np.random.default_rng(0)

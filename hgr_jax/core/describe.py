@@ -42,9 +42,9 @@ TAILS = 0.01
 LEAST_MOMENT = 2.5
 """Smallest moment that is more than chance, in standard errors."""
 
-LEAST_SHARE_OF_MEAN = 0.5
+LEAST_SHARE_OF_MEAN, LITTLE_OF_MEAN = 0.5, 0.25
 """Smallest correlation of a variable and its mean given the other, as a share of that of the
-transformations, for which the mean is described."""
+transformations, for which the mean is described, and for which it changes with the spread."""
 
 LEAST_TURN = 0.2
 """Smallest way back, as a share of the range of a transformation, that is a turn."""
@@ -56,7 +56,7 @@ functions of ranks swing a little beside a step."""
 LEAST_STEP, SURE_STEP, BESIDE_STEP = 1.0, 0.98, 0.05
 """Smallest correlation of a step with the other variable, as a share of that of the mean, for which
 it is said to step; where it may be, as a share of its largest; and the smallest share of the rows
-on either side."""
+on either side, unless they are all that have one of two values."""
 
 LEAST_SPREAD, WIDE, MIDDLE, LEAST_IN_MIDDLE, LEAST_CHANGE = 0.6, 0.25, 0.35, 0.1, 0.13
 """Smallest correlation of a transformation with the distance from the median, for which the spread
@@ -373,39 +373,40 @@ def describe(
             spread = _spread_along(columns[side], columns[of], both, means[of].values)
             if spread is not None:
                 shape = Shape.of(columns[side], spread)
-                said = mean_in_words(
-                    names[side], f"the spread of {names[of]}", shape, formats[side]
-                )
-                return said if shape.turns else f"{said}, its mean does not"
+                spread_of = f"the spread of {names[of]}"
+                said = mean_in_words(names[side], spread_of, shape, formats[side])
+                less = "less so" if means[side].share > LITTLE_OF_MEAN * whole else "does not"
+                return said if shape.turns else f"{said}, its mean {less}"
     if max(mean.share for mean in means) < LEAST_SHARE_OF_MEAN * whole:
         return both_in_words(names, columns, transformed, formats)
     side = means.side
     shape = means[side].along(columns[side])
     step = _step_along(columns[side], columns[1 - side], means[side].share)
     if step is not None:
-        way = "steps up" if shape.rises else "steps down"
-        ends = " and ".join(map(formats[side], step))
-        return f"{names[1 - side]} {way} between {names[side]} = {ends}"
+        way, *ends = "up" if step[0] else "down", *dict.fromkeys(map(formats[side], step[1:]))
+        where = f"{'between' if len(ends) > 1 else 'near'} {names[side]} = {' and '.join(ends)}"
+        return f"{names[1 - side]} steps {way} {where}"
     return mean_in_words(names[side], names[1 - side], shape, formats[side])
 
 
-def _step_along(x: Floats, y: Floats, share: float) -> tuple[float, float] | None:
-    """Return between which values of ``x`` the ranks of ``y`` step; None if they do not.
+def _step_along(x: Floats, y: Floats, share: float) -> tuple[bool, float, float] | None:
+    """Return whether the ranks of ``y`` step up, and between which ``x``; None if they do not.
 
     ``share`` is the correlation of these ranks with their mean along x.
     """
     order = np.argsort(x, kind="stable")
     x, rank = x[order], ranks(y[:, None])[order, 0]
     z = (rank - rank.mean()) / rank.std()
-    left = np.arange(1, len(x))
-    correlations = np.abs(np.cumsum(z)[:-1]) / np.sqrt(left * (len(x) - left))
-    beside = BESIDE_STEP * len(x)
+    left, sums = np.arange(1, len(x)), np.cumsum(z)[:-1]
+    correlations = np.abs(sums) / np.sqrt(left * (len(x) - left))
+    counts = np.unique(y, return_counts=True)[1]
+    beside = min(BESIDE_STEP * len(x), counts.min() if len(counts) == 2 else len(x))
     correlations[(x[1:] == x[:-1]) | (left < beside) | (left > len(x) - beside)] = 0
     largest = correlations.max(initial=0)
     if largest < LEAST_STEP * share:
         return None
     sure = np.flatnonzero(correlations >= SURE_STEP * largest)
-    return float(x[sure[0]]), float(x[sure[-1] + 1])
+    return bool(sums[sure[0]] < 0), float(x[sure[0]]), float(x[sure[-1] + 1])
 
 
 def _spread_along(
