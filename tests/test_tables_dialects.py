@@ -446,6 +446,21 @@ def test_integers_of_which_the_first_may_be_a_date(tmp_path: Path) -> None:
     assert read_table(path).column("id")[:2].tolist() == [190010, 120000]
 
 
+def test_fixed_width_below_a_description(tmp_path: Path) -> None:
+    """Where its lines are blank no column ends: nothing is read that is apart in the rows."""
+    prose = [f"{i} of the notes on every one of the columns below at {i} length" for i in range(60)]
+    rows = [
+        f"{('big boat', 'raft')[i % 2]:<12}{'' if i % 3 else N[i % ROWS]:>7}{X[i % ROWS]:>8.2f}"
+        for i in range(250)
+    ]
+    path = write(tmp_path, "\n".join([*prose, *rows, ""]))
+    frame = read_table(path, Reading(skip=60, header=False))
+    assert [frame.column(f"column {i}")[0] for i in (1, 2, 3)] == ["big boat", N0, X0]
+    frame = read_table(path)
+    assert len(frame.columns) == 1
+    assert "no character between values was found" in frame.notes[str(path)]
+
+
 def test_words_among_numbers_are_no_few_odd_texts(tmp_path: Path) -> None:
     letters = "abcdefghij"
     words = ["".join(letters[int(digit)] for digit in f"{i:06}") for i in range(3000)]

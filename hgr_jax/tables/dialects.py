@@ -278,7 +278,7 @@ def _spaced(lines: Sequence[str], *, forced: bool) -> Dialect | None:
     places = [place for place, line in enumerate(lines) if line.strip("-=_+ \t\r\n")]  # no rules
     lines = [lines[place].rstrip("\r\n") for place in places]
     spaced, fixed = "columns are apart by spaces", "columns are of fixed width"
-    at_ends = functools.partial(_at_ends, ends=_fixed_ends(lines))
+    at_ends = functools.partial(_at_ends, ends=_fixed_ends(lines[-HEAD_LINES // 2 :]))
     kinds = ((_at_gaps, 1.0, spaced), (_WORDS.findall, NEARLY_ALL, spaced), (at_ends, 1.0, fixed))
     for split, share, note in kinds:
         dialect = Dialect("\t", split=split, notes=(note,))
@@ -291,7 +291,7 @@ def _spaced(lines: Sequence[str], *, forced: bool) -> Dialect | None:
         regular = start <= 0 or share < 1 or widths[start - 1] in (width, width + 1)
         regular = regular and start >= 0 and len(of_width) >= share * (len(rows) - start)
         columns = [*zip(*(of_width[1:] or of_width), strict=True)]
-        regular = regular and not any(map(_hold_several_numbers, columns))
+        regular = regular and not any(map(_hold_several, columns))
         if width > 1 and (forced or (regular and any(map(_hold_values, columns)))):
             names = [p for p in range(max(start - RUN, 0), start) if widths[p] == width]
             above = places[names[-1] if names else start - 1] if start > 1 else 0
@@ -310,10 +310,11 @@ def _begin_of_longest_run(widths: Sequence[int], width: int) -> int:
     return best[1]
 
 
-def _hold_several_numbers(cells: Sequence[str]) -> bool:
-    """Tell whether nearly all cells of a column are two numbers or more."""
-    several = [len(cell.split()) > 1 and all(map(is_number, cell.split())) for cell in cells]
-    return sum(several) >= NEARLY_ALL * len(cells)
+def _hold_several(cells: Sequence[str]) -> bool:
+    """Tell whether most cells of a column are several numbers, or texts that are apart."""
+    words = [cell.split() for cell in cells]
+    numbers = sum(len(of) > 1 and all(map(is_number, of)) for of in words)
+    return 2 * max(numbers, sum(bool(_GAPS.search(cell)) for cell in cells)) > len(cells)
 
 
 def _fixed_ends(lines: Sequence[str]) -> tuple[int, ...]:
