@@ -40,11 +40,11 @@ LAYERS = (
 MAX_PARAMETERS = 8
 
 BUDGETS = {
-    "core": 7_232,
-    "measures": 3_104,
-    "inference": 4_401,
+    "core": 7_225,
+    "measures": 2_877,
+    "inference": 4_362,
     "tables": 5_311,
-    "scanning": 7_722,
+    "scanning": 7_702,
     "cli": 1_326,
     "fairness": 3_697,
     "datasets": 197,
