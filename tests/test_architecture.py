@@ -44,7 +44,7 @@ BUDGETS = {
     "measures": 2_877,
     "inference": 4_362,
     "tables": 5_311,
-    "scanning": 7_702,
+    "scanning": 7_720,
     "cli": 1_326,
     "fairness": 3_697,
     "datasets": 197,

@@ -408,9 +408,15 @@ class RemarkFinder:
                 label = f"{value:g}" if category is None else category.levels[int(value)]
                 yield Remark("construction", f"{a} says where {b} is {label}", True)
                 return
-            fewer = b in facts.codes and len(np.unique(y)) < len(np.unique(x))
-            if fewer and is_function(x, y):
-                yield Remark("construction", f"each {a} has one {b}", True)
+            ends = None if {b} & {*facts.codes, *self.scan.data.dates} else range_of(y, x)
+            if ends is not None:  # of several values it may be more than a name
+                said = " to ".join(dict.fromkeys(map(number_in_words, ends)))
+                text = f"{a} says where {b} is {said}"
+                yield Remark("construction", text, ends[0] == ends[1])
+                return
+            fewer = is_function(x, y) and len(np.unique(y)) < len(np.unique(x))
+            if fewer and (b in facts.codes or facts.copies is None):
+                yield Remark("construction", f"each {a} has one {b}", b in facts.codes)
                 return
             parts = facts.parts_of(a)
             if b in parts:
@@ -426,6 +432,18 @@ class RemarkFinder:
 def listed_in_words(texts: list[str]) -> str:
     """Return texts as a list: a, b and c."""
     return " and ".join(filter(None, [", ".join(texts[:-1]), texts[-1]]))
+
+
+def range_of(x: Floats, y: Floats) -> tuple[float, float] | None:
+    """Return the ends of the range of ``x`` in which just one of two values of ``y`` is."""
+    values, counts = np.unique(y, return_counts=True)
+    if len(values) != 2 or len(np.unique(x)) < 3 or counts.min() < MIN_DISTINCT:
+        return None
+    for value in values[::-1]:
+        low, high = np.min(x[y == value]), np.max(x[y == value])
+        if not np.any((low <= x) & (x <= high) & (y != value)):
+            return float(low), float(high)
+    return None
 
 
 def pvalue_in_design(pair: HostPair, design: RowDesign, *, within: bool = True) -> float:
