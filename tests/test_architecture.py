@@ -40,9 +40,9 @@ LAYERS = (
 MAX_PARAMETERS = 8
 
 BUDGETS = {
-    "core": 7_225,
+    "core": 7_236,
     "measures": 2_877,
-    "inference": 4_362,
+    "inference": 4_357,
     "tables": 5_311,
     "scanning": 7_720,
     "cli": 1_326,

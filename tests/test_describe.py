@@ -75,6 +75,18 @@ def test_turns_are_where_they_are_said_to_be() -> None:
     assert np.mean(widths) < 0.8  # of 6
 
 
+def test_the_range_of_a_turn_holds_its_plateau() -> None:
+    rng = np.random.default_rng(6)
+    age = rng.uniform(16, 80, 4000)
+    hours = 40 - 2 * np.maximum(22 - age, 0) - np.maximum(age - 66, 0) + rng.normal(size=4000)
+    said = hgr_fit(age, hours).describe(("age", "hours"))
+    low, high = map(
+        float, re.findall(r"highest near age = .* \(between (\S+) and (\S+)\)", said)[0]
+    )
+    assert low < 30
+    assert high > 58
+
+
 def test_in_full() -> None:
     rng = np.random.default_rng(0)
     x = rng.uniform(1990, 2020, 2000)
@@ -222,6 +234,7 @@ def test_levels_of_a_number_with_one_usual_value() -> None:
     hours += np.where((work == "farm") & (rng.random(3000) < 0.4), 10, 0)
     hours -= np.where((work == "shop") & (rng.random(3000) < 0.4), 10, 0)
     said = scan({"work": work, "hours": hours}).findings().strongest[0].sentence
+    assert "aside" not in said
     assert re.match(r"hours is lowest where work is shop \(mean 3[56]", said)
     assert re.search(r"highest where it is farm \(4[345]", said)
     wide = rng.normal(size=3000) * np.where(work == "farm", 3, 1)
@@ -238,3 +251,15 @@ def test_turns_have_no_more_digits_than_their_ranges_tell(unit: float) -> None:
     digit = 10.0 ** np.floor(np.log10((high - low) / 4) + 0.05)  # both ends are rounded
     assert low <= at <= high
     np.testing.assert_allclose(np.remainder([at + digit / 2, low + digit / 2], digit), digit / 2)
+
+
+def test_pooled_levels_are_aside() -> None:
+    rng = np.random.default_rng(7)
+    work = rng.choice(
+        ["farm", "shop", *(f"rare{i}" for i in range(30))], 2000, p=[0.4, 0.45] + [0.005] * 30
+    )
+    hours = (
+        40 + 5 * (work == "farm") - 20 * np.char.startswith(work, "rare") + rng.normal(size=2000)
+    )
+    said = scan({"work": work, "hours": hours}).findings().strongest[0].sentence
+    assert re.match(r"hours is lowest where work is shop .* farm \(45\), rare levels aside", said)

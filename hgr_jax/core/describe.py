@@ -49,6 +49,10 @@ transformations, for which the mean is described, and for which it changes with 
 LEAST_TURN = 0.2
 """Smallest way back, as a share of the range of a transformation, that is a turn."""
 
+FLAT, LEAST_PLATEAU = 0.1, 0.5
+"""Largest distance from the value at a turn, as a share of the range, of a plateau, and smallest
+share of the bins that are one."""
+
 ALMOST_MONOTONE = 0.985
 """Smallest correlation of a function and one that just rises or falls, for which it does not turn:
 functions of ranks swing a little beside a step."""
@@ -201,8 +205,14 @@ class Shape:
         for before, turn, after in zip(ends, turns, ends[2:], strict=False):
             sign = 1 if self.values[turn] > self.values[before] else -1
             at = before + 1 + np.sort(np.argmax(sign * of_halves[before + 1 : after], axis=0))
-            places.append(int(at[len(at) // 2]))
-            ranges.append((float(bins.ends[at[1], 0]), float(bins.ends[at[-2], 1])))
+            place, first, last = at[len(at) // 2], at[1], at[-2]
+            off = np.abs(self.values - self.values[place]) > FLAT * np.ptp(self.values)
+            if off.mean() < LEAST_PLATEAU:
+                first = min(first, np.flatnonzero(off[:place]).max(initial=-1) + 1)
+                away = np.flatnonzero(off[place:]).min(initial=len(off) - place)
+                last = max(last, place + away - 1)
+            places.append(int(place))
+            ranges.append((float(bins.ends[first, 0]), float(bins.ends[last, 1])))
         return dataclasses.replace(self, turns=tuple(places), ranges=tuple(ranges))
 
     @property
@@ -563,9 +573,10 @@ def _of_level_and_number(
     ends = int(np.argmin(middles)), int(np.argmax(middles))
     low, high = (levels[present[shown[end]]] for end in ends)
     middle = [float(middles[end]) for end in ends]
+    aside = ", rare levels aside" if len(named) < len(present) else ""
     return (
         f"{names[1]} is lowest where {names[0]} is {low} ({kind} {form(middle[0])}), highest"
-        f" where it is {high} ({form(middle[1])})"
+        f" where it is {high} ({form(middle[1])}){aside}"
     )
 
 

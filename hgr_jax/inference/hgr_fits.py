@@ -301,11 +301,6 @@ class HGRFit:
         """The correlation, on rows held out, of functions found on the other rows."""
         return math.nan if self._estimate is None else self._estimate.held_out[0]
 
-    @property
-    def highest(self) -> float:
-        """Where the high end of the interval starts: the largest value that the rows support."""
-        return math.nan if self._estimate is None else self._estimate.highest
-
     @one_blas_thread()
     def interval(self, level: float = 0.95) -> tuple[float, float]:
         """Return an interval for HGR.
@@ -313,10 +308,10 @@ class HGRFit:
             tanh(atanh(held_out) - 1.1 z se)  to  tanh(atanh(highest) + 1.35 z se),
             se = held_out_error / (1 - held_out^2)
 
-        with z the normal quantile of ``(1 + level) / 2``.  The low end is 0 exactly where
-        independence is not rejected: ``pvalue >= 1 - level``.  It is at most 2 ((1 - level) / 2)^(1
-        / n) - 1: n tosses of two coins of this correlation may all agree.  A high end above 1 - 1 /
-        n is 1.
+        with ``highest`` the largest value that the rows support, and z the normal quantile of ``(1
+        + level) / 2``. The low end is 0 exactly where independence is not rejected: ``pvalue >= 1 -
+        level``. It is at most 2 ((1 - level) / 2)^(1 / n) - 1: n tosses of two coins of this
+        correlation may all agree. A high end above 1 - 1 / n is 1.
 
         Args:
           level: asked coverage, above 0 and below 1.
