@@ -211,7 +211,7 @@ def test_a_spread_and_a_mean_that_change() -> None:
     idle = np.repeat([1.0, 0.0], [250, 150])
     pay = np.where(idle, 0, rng.normal(0.8, 1.2, 400))
     said = hgr_fit(pay, idle).describe(("pay", "idle"))
-    assert said == "the spread of pay falls with idle, its mean less so"
+    assert said == "the spread of pay falls with idle, its mean changes less"
 
 
 def test_a_step_that_few_rows_make() -> None:

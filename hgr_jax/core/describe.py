@@ -385,7 +385,7 @@ def describe(
                 shape = Shape.of(columns[side], spread)
                 spread_of = f"the spread of {names[of]}"
                 said = mean_in_words(names[side], spread_of, shape, formats[side])
-                less = "less so" if means[side].share > LITTLE_OF_MEAN * whole else "does not"
+                less = "changes less" if means[side].share > LITTLE_OF_MEAN * whole else "does not"
                 return said if shape.turns else f"{said}, its mean {less}"
     if max(mean.share for mean in means) < LEAST_SHARE_OF_MEAN * whole:
         return both_in_words(names, columns, transformed, formats)
