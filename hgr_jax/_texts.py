@@ -147,8 +147,12 @@ def near_matches(name: object, known_names: Iterable[str]) -> str:
     return f"; there are {', '.join(names[:20])}{more}."
 
 
-def as_date(first: float, days: float) -> str:
-    """Write the date that lies ``days`` after ``first``, which is in seconds since 1970."""
+def as_date(first: float, days: float, decimals: int | None = None) -> str:
+    """Write the date that lies ``days`` after ``first``, which is in seconds since 1970.
+
+    Days are rounded to some decimals, if they are given.
+    """
+    days = days if decimals is None else round(days, decimals)
     seconds = round(first + days * SECONDS_PER_DAY)
     try:
         moment = datetime.datetime(1970, 1, 1) + datetime.timedelta(seconds=seconds)

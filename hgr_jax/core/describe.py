@@ -95,21 +95,28 @@ LARGEST_DEGREE, LEAST_KEPT = 3, 0.95
 """Largest degree of a polynomial that is near to a transformation, and smallest share of the
 correlation that it keeps."""
 
+MOST_DECIMALS = 6
+"""Largest number of decimals that are said."""
+
 MOST_LEVELS = 10
 """Largest number of levels that are written in full."""
 
 MOST_TURNS_NAMED = 3
 """Largest number of turns that are named; more are an oscillation."""
 
-Format = Callable[[float], str]
-"""Writes a value of a variable: a number, or a date."""
+Format = Callable[..., str]
+"""Writes a value of a variable, a number or a date; rounded to some decimals, if they are given."""
 
 Levels = Sequence[str] | None
 """Labels of the levels of a category; None of numbers."""
 
 
-def number_in_words(value: float) -> str:
-    """Write a number with the digits that one says aloud."""
+def number_in_words(value: float, decimals: int | None = None) -> str:
+    """Write a number with the digits that one says aloud, or with some decimals."""
+    if decimals is not None and decimals <= MOST_DECIMALS:
+        comma = "," if abs(value) >= 10_000 else ""
+        text = f"{round(value, decimals) + 0.0:{comma}.{max(decimals, 0)}f}"
+        return text.rstrip("0").rstrip(".") if "." in text else text
     return f"{value:,.0f}" if abs(value) >= 10_000 else f"{value:.{3 if abs(value) < 1000 else 4}g}"
 
 
@@ -228,11 +235,10 @@ class Shape:
         """
         texts = [form(self.points[turn]) for turn in self.turns]
         for i, (low, high) in enumerate(self.ranges):
-            if form(low) != form(high):
-                digits = -math.floor(math.log10((high - low) / 4))
-                at, *ends = (
-                    form(round(float(x), digits)) for x in (self.points[self.turns[i]], low, high)
-                )
+            if low < high:
+                decimals = -math.floor(math.log10((high - low) / 4))
+                places = self.points[self.turns[i]], low, high
+                at, *ends = (form(float(place), decimals) for place in places)
                 texts[i] = f"{at} (between {' and '.join(ends)})"
         return texts
 
