@@ -36,7 +36,7 @@ def mixed(seed: int = 0, rows: int = ROWS) -> pd.DataFrame:
 def same(one: Scan, other: Scan, tolerance: float = 0) -> None:
     """All that two scans say is the same."""
     assert (one.names, one.skipped, one.notes) == (other.names, other.skipped, other.notes)
-    for name in ("n_obs", "degrees", "source", "pairs"):
+    for name in ("n_obs", "degrees", "pvalue_source", "pairs"):
         np.testing.assert_array_equal(getattr(one, name), getattr(other, name), name)
     for name in ("correlation", "pearson", "rank_correlation", "spearman", "pvalue", "null_95"):
         first, second = getattr(one, name), getattr(other, name)

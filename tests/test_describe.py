@@ -199,7 +199,7 @@ def test_a_spread_that_changes(rows: int) -> None:
         x, noise = np.random.default_rng(seed).uniform(-1, 1, (2, rows))
         wider = hgr_fit(x, (x + 1.2) * noise).describe(("x", "y"))
         widest = hgr_fit((1.2 - np.abs(x)) * noise, x).describe(("y", "x"))
-        right += wider == "the spread of y rises with x, its mean does not"
+        right += wider == "the spread of y rises with x, its median does not"
         right += bool(
             re.match("the spread of [xy] is highest near [xy] = -?0.[012]", widest)
         )  # both do
@@ -212,7 +212,7 @@ def test_a_spread_and_a_mean_that_change() -> None:
     idle = np.repeat([1.0, 0.0], [250, 150])
     pay = np.where(idle, 0, rng.normal(0.8, 1.2, 400))
     said = hgr_fit(pay, idle).describe(("pay", "idle"))
-    assert said == "the spread of pay falls with idle, its mean changes less"
+    assert said == "the spread of pay falls with idle, its median changes less"
 
 
 def test_a_step_that_few_rows_make() -> None:
@@ -252,6 +252,15 @@ def test_turns_have_no_more_digits_than_their_ranges_tell(unit: float) -> None:
     digit = 10.0 ** np.floor(np.log10((high - low) / 4) + 0.05)  # both ends are rounded
     assert low <= at <= high
     np.testing.assert_allclose(np.remainder([at + digit / 2, low + digit / 2], digit), digit / 2)
+
+
+@pytest.mark.parametrize("share", [0.01, 0.05, 0.2])
+def test_a_rare_level_far_from_the_others_has_another_place(share: float) -> None:
+    rng = np.random.default_rng(8)
+    site = np.where(rng.random(1000) < share, "rare", "usual")
+    price = np.where(site == "rare", 120.0, 80) + 10 * rng.normal(size=1000)
+    said = scan({"site": site, "price": price}).fit("site", "price").describe(("site", "price"))
+    assert re.match(r"price is lowest where site is usual .*, highest where it is rare", said)
 
 
 def test_pooled_levels_are_aside() -> None:

@@ -13,7 +13,9 @@ import pytest
 
 import hgr_jax
 from hgr_jax import scan
+from hgr_jax.scanning.facts import TableFacts
 from hgr_jax.scanning.findings import Finding, Findings
+from hgr_jax.scanning.remarks import ExaminedPair, RemarkFinder
 
 Rng = np.random.Generator
 
@@ -245,6 +247,14 @@ def test_marks_of_missing_values() -> None:
         assert f"{name}" in said
         assert f"--na {mark}" in said
     assert "ozone" not in said
+
+
+def test_a_copy_is_no_slow_series() -> None:
+    celsius = np.random.default_rng(32).normal(20, 5, 1000).round(1)
+    found = scan({"celsius": celsius, "fahrenheit": (32 + 1.8 * celsius).round(2)})
+    examined = ExaminedPair.of(found, ("celsius", "fahrenheit"), 1.0)
+    assert examined is not None
+    assert RemarkFinder(found, TableFacts(found)).remarks(examined) == []
 
 
 def test_negative_marks_below_amounts() -> None:

@@ -597,6 +597,18 @@ def test_the_held_out_correlation_is_that_of_new_rows() -> None:
     assert held_out < np.mean([fit.raw for fit in fits])
 
 
+def test_an_interval_of_sorted_rows_with_ties() -> None:
+    """Ties of one column, in the order of the other, do not make neighbours alike."""
+    rng = np.random.default_rng(0)
+    days, kind = np.arange(500.0), rng.integers(0, 2, 500) * 1.0
+    shuffled = rng.permutation(500)
+    as_sorted = hgr_jax.hgr_fit(days, kind).interval()
+    assert as_sorted[1] < 0.2
+    assert hgr_jax.hgr_fit(days[shuffled], kind[shuffled]).interval() == pytest.approx(
+        as_sorted, abs=2e-3
+    )
+
+
 def test_intervals_of_degenerate_data() -> None:
     x = np.random.default_rng(0).standard_normal(100)
     assert hgr_jax.hgr_fit(x, np.ones(100)).interval() == (0, 1)

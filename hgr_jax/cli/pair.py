@@ -152,10 +152,9 @@ def _print_remarks(result: Scan, examined: ExaminedPair) -> None:
         print(printable(sentence) if rejected else NO_DEPENDENCE)
     influence = examined.details.influence.in_table(result.data)
     if not np.isnan(influence.share):
-        print(
-            f"most influential row: {influence.row}, {influence.share:.0%} of the correlation;"
-            f" {influence.value_without:.3f} without it"
-        )
+        said = f"most influential row: {influence.row}, {influence.share:.0%} of the correlation"
+        without = influence.value_without
+        print(said if np.isnan(without) else f"{said}; {without:.3f} without it")
     found = RemarkFinder(result, TableFacts(result)).remarks(examined) if rejected else []
     for remark in found:
         print(f"remark: {printable(remark.text)}" + (" (explains it)" if remark.explains else ""))

@@ -392,7 +392,7 @@ def describe(
                 spread_of = f"the spread of {names[of]}"
                 said = mean_in_words(names[side], spread_of, shape, formats[side])
                 less = "changes less" if means[side].share > LITTLE_OF_MEAN * whole else "does not"
-                return said if shape.turns else f"{said}, its mean {less}"
+                return said if shape.turns else f"{said}, its median {less}"
     if max(mean.share for mean in means) < LEAST_SHARE_OF_MEAN * whole:
         return both_in_words(names, columns, transformed, formats)
     side = means.side
@@ -567,10 +567,12 @@ def _of_level_and_number(
     """
     codes, x = columns[0].astype(int), columns[1]
     present, codes = np.unique(codes, return_inverse=True)
-    rank, counts = ranks(x[:, None])[:, 0], np.bincount(codes)
-    places = np.bincount(codes, rank - rank.mean()) / counts
-    if np.sqrt(counts @ places**2 / len(x)) < LEAST_SHARE_OF_MEAN * whole * rank.std():
-        return f"the spread of {names[1]} differs between levels of {names[0]}, its place hardly"
+    place = _of_levels_alone(x, codes)
+    if place < LEAST_SHARE_OF_MEAN * whole:
+        centers = np.array([np.median(x[codes == level]) for level in range(len(present))])
+        if _of_levels_alone(np.abs(x - centers[codes]), codes) > place:
+            spread = f"the spread of {names[1]} differs between levels of {names[0]}"
+            return f"{spread}, its place hardly"
     named = np.flatnonzero([levels[code] != OTHER_LEVELS for code in present])
     shown = named if len(named) > 1 else np.arange(len(present))
     kind, middles = "median", np.array([np.median(x[codes == level]) for level in shown])
@@ -584,6 +586,13 @@ def _of_level_and_number(
         f"{names[1]} is lowest where {names[0]} is {low} ({kind} {form(middle[0])}), highest"
         f" where it is {high} ({form(middle[1])}){aside}"
     )
+
+
+def _of_levels_alone(x: Floats, codes: Integers) -> float:
+    """Return the correlation of the ranks of ``x`` with their means in levels."""
+    rank, counts = ranks(x[:, None])[:, 0], np.bincount(codes)
+    means = np.bincount(codes, rank - rank.mean()) / counts
+    return float(np.sqrt(counts @ means**2 / len(x)) / max(rank.std(), 1e-300))
 
 
 def _of_levels(

@@ -393,7 +393,7 @@ def _are_marks(distinct: Floats, counts: Integers, marks: slice, inside: slice, 
     gap = ends[0] - values[-1] if ends[0] > values[-1] else values[0] - ends[-1]
     first, last = _central_range(values, of_values)
     # Between a negative mark and amounts, the range of these says nothing.
-    spread = 0.0 if ends[-1] < 0 and values[0] >= MIN_RATIO * -ends[0] else last - first
+    spread = 0.0 if ends[-1] < 0 and values[0] / MIN_RATIO >= -ends[0] else last - first
     if len(ends) == 1:
         value = float(ends[0])
         usual = _may_be_missing(value, float(values[0]))

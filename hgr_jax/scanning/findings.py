@@ -36,6 +36,7 @@ from hgr_jax.scanning.facts import MIN_DISTINCT, TableFacts
 from hgr_jax.scanning.fits import PairDetails, fit_given
 from hgr_jax.scanning.missing_values import missing_remarks
 from hgr_jax.scanning.remarks import (
+    ALMOST_ONE,
     ExaminedPair,
     Remark,
     RemarkFinder,
@@ -54,9 +55,6 @@ MIN_ROWS = 20
 
 MIN_HGR = 0.1
 """Smallest HGR of a finding."""
-
-ALMOST_ONE = 0.9995
-"""Smallest correlation that is shown as 1.000."""
 
 NEAR_COPY = 0.95
 """Smallest |Spearman| of near copies."""
@@ -308,6 +306,7 @@ def _one_to_one(a: Floats, b: Floats) -> bool:
     return len(np.unique(x * len(v) + y)) == len(u)
 
 
+@np.errstate(over="ignore", invalid="ignore")  # of a range that is next to nothing
 def _differ_by_rounding(a: Floats, b: Floats) -> bool:
     """Return whether each column is a multiple of the other, plus a number, but for rounding."""
     present = ~(np.isnan(a) | np.isnan(b))

@@ -136,7 +136,7 @@ class Influence:
         g(b_i) / correlation``; 1 / n if all rows contribute the same.  NaN where the correlation is
         below 2 / sqrt(n): there is nothing to share.
       row: position of that row in the table, from 0.
-      value_without: the correlation without that row.
+      value_without: the correlation without that row; NaN given other columns.
       rows: positions of the rows with the largest contributions, largest first.
       shares: their shares of the correlation.
       dominates: whether the share is large, as `Status.ONE_ROW` of a fit says.
@@ -362,6 +362,12 @@ class HostPair:
         ]
         return (before[0], before[1]), (f, g)
 
+    def _value_without(self, row: int) -> float:
+        """The measure without a row; NaN given other columns, whose regression takes all rows."""
+        if self.conditioning is not None:
+            return math.nan
+        return self.restricted(np.arange(len(self.rows)) != row).value
+
     def _influence(self, both: tuple[Floats, Floats], correlation: float) -> Influence:
         """Return the rows with the largest contributions, and the value without the first."""
         contributions = self.shares * both[0] * both[1]
@@ -371,7 +377,7 @@ class HostPair:
         return Influence(
             share=float(shares[0]) if is_large else math.nan,
             row=int(self.rows[largest[0]]),
-            value_without=self.restricted(np.arange(len(self.rows)) != largest[0]).value,
+            value_without=self._value_without(int(largest[0])),
             rows=tuple(self.rows[largest].tolist()),
             shares=tuple(shares.tolist()),
             dominates=bool(is_dominant(shares[0], self.shares[largest[0]], correlation)),

@@ -75,6 +75,9 @@ LAGS, MIN_AUTOCORRELATION, MIN_AUTOCORRELATIONS = 4, 0.15, 0.35
 """Number of rows before a row that it is compared with, and smallest correlations of residuals with
 the first and with all of them, summed, for a remark on the order."""
 
+ALMOST_ONE = 0.9995
+"""Smallest correlation that is shown as 1.000."""
+
 ROWS_OF_LOCAL_MEAN = 8
 """Number of rows whose mean is the value of one column given the other."""
 
@@ -303,7 +306,8 @@ class RemarkFinder:
         runs = self.facts.runs[pair.rows][order]
         of_ranks = [ranks(column[order][:, None])[:, 0] for column in pair.columns]
         trends = [abs(np.corrcoef(r, np.arange(len(r)))[0, 1]) > MIN_TREND for r in of_ranks]
-        alike = self._has_alike_residuals(examined, order, runs)
+        decided = examined.value >= ALMOST_ONE  # there are no residuals
+        alike = not decided and self._has_alike_residuals(examined, order, runs)
         if any(trends):
             # Differences of independent rows have the correlation -1/2, those of a walk have 0.
             slow = any(
