@@ -101,6 +101,7 @@ gallery: $(VENV)/ready-dev
 
 paper: $(VENV)/ready-dev
 	$(BIN)/python -m bench.paper all
+	$(BIN)/python -m bench.figures
 
 clean:
 	rm -rf $(VENV) docs/_build .pytest_cache .mypy_cache .ruff_cache .hypothesis

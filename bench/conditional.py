@@ -425,27 +425,24 @@ def size(report: MarkdownReport, quick: bool) -> bool:
                         for dim in DIMENSIONS
                     ]
 
-        def lines(
-            designs: Any = designs, shares: Any = shares, names: Any = names
-        ) -> Iterator[list[str]]:
-            for design in designs:
-                cells = (" / ".join(f"{s:.2f}" for s in shares[design.name, n]) for n in names)
-                yield [design.kind, design.name, "" if design.tuned else "yes", *cells]
+        def lines(shares: Any = shares, names: Any = names) -> Iterator[list[str]]:
             found = [d.name for d in designs if d.kind == "alternative"]
             kept_out = [d.name for d in designs if d.name in found and not d.tuned]
             nulls = [d.name for d in designs if d.kind not in ("alternative", *BOUNDS)]
-            for title, text, some in (
-                ("size but of steps and determined", "", nulls),
-                ("power", "", found),
-                ("power", "kept out", kept_out or found),
-            ):
+            for title, some in {
+                "mean size but of steps and determined": nulls,
+                "size, determined": ["determined"],
+                "mean power": found,
+                "mean power, designs kept out": kept_out or found,
+            }.items():
                 means = (np.mean([shares[d, n] for d in some], axis=0) for n in names)
-                cells = (" / ".join(f"{s:.3f}" for s in mean) for mean in means)
-                yield [f"**mean {title}**", "", text, *cells]
+                digits = 2 + (len(some) > 1)
+                cells = (" / ".join(f"{s:.{digits}f}" for s in mean) for mean in means)
+                yield [title, *cells]
 
-        report.say(f"{rows:,} rows; {', '.join(f'{n}: {counts[n]} samples' for n in names)}.")
-        report.say(f"Share of rejections at {LEVEL:.0%} given 1 / 3 / 5 columns.")
-        report.table(("kind", "design", "kept out", *names), lines())
+        report.say(f"{rows:,} rows. Rejections at {LEVEL:.0%} given 1 / 3 / 5 columns.")
+        samples_of = ["samples", *(f"{counts[name]}" for name in names)]
+        report.table(("", *names), [*lines(), samples_of])
         for design in designs:
             if design.kind == "alternative":
                 continue
@@ -460,27 +457,24 @@ def times(report: MarkdownReport, quick: bool) -> None:
     """The time of one test alone."""
     sizes = (100,) if quick else (300, 1000, 10_000, 100_000)
 
-    def lines() -> Iterator[list[str]]:
-        for name, test in chosen(quick).items():
-            line = [name]
-            for rows in sizes:
-                if rows > test.most_rows:
-                    line.append("")
-                    continue
-                rng, taken = np.random.default_rng(rows), []
-                z = rng.standard_normal((rows, 3))
-                data = np.column_stack([z.sum(axis=1) + rng.standard_normal(rows), z[:, 0], z])
-                data[:, 1] += rng.standard_normal(rows)
-                for _ in range(3 if rows > 10_000 or name == "KCI" else 9):
-                    start = time.perf_counter()
-                    with warnings.catch_warnings(action="ignore"):
-                        test.of_table(data)(0, 1, (2, 3, 4))
-                    taken.append(time.perf_counter() - start)
-                line.append(f"{1e3 * np.median(taken):,.1f} ms")
-            yield line
+    tests = chosen(quick)
+
+    def cell(name: str, rows: int) -> str:
+        if rows > tests[name].most_rows:
+            return ""
+        rng, taken = np.random.default_rng(rows), []
+        z = rng.standard_normal((rows, 3))
+        data = np.column_stack([z.sum(axis=1) + rng.standard_normal(rows), z[:, 0], z])
+        data[:, 1] += rng.standard_normal(rows)
+        for _ in range(3 if rows > 10_000 or name == "KCI" else 9):
+            start = time.perf_counter()
+            with warnings.catch_warnings(action="ignore"):
+                tests[name].of_table(data)(0, 1, (2, 3, 4))
+            taken.append(time.perf_counter() - start)
+        return f"{1e3 * np.median(taken):,.1f} ms"
 
     report.say("Time of one test given three columns.")
-    report.table(("", *(f"n = {rows:,}" for rows in sizes)), lines())
+    report.table(("rows", *tests), ([f"{n:,}", *(cell(name, n) for name in tests)] for n in sizes))
 
 
 PARTS: dict[str, Part] = {"conditional size": size, "conditional time": times}

@@ -176,21 +176,6 @@ QUICK = (
 )
 """Contestants of the quick version: one of each way."""
 
-SETTINGS: dict[str, dict[str, Any]] = {
-    "as it is": {},
-    "1,000 steps": {"steps": 1000},
-    "no weight decay": {"alpha": 0.0},
-    "weight decay 0.3": {"alpha": 0.3},
-    "weight decay 3": {"alpha": 3.0},
-    "weight decay 10": {"alpha": 10.0},
-    "constraint rows": {"constraint_fraction": 0.25},
-    "constraint rows, no weight decay": {"constraint_fraction": 0.25, "alpha": 0.0},
-    "constraint rows, weight decay 3": {"constraint_fraction": 0.25, "alpha": 3.0},
-    "constraint rows, weight decay 10": {"constraint_fraction": 0.25, "alpha": 10.0},
-    "constraint rows, a half": {"constraint_fraction": 0.5},
-}
-"""Of a network under HGR-KB, of which the defaults are one."""
-
 SLOW = ("HGR-NN penalty", "HSIC penalty", "distance correlation penalty")
 """Of which a step takes many times that of the others: batches of at most `SLOW_BATCH` rows."""
 
@@ -198,13 +183,11 @@ SLOW_BATCH = 256
 
 
 def train(name: str, task: Task, threshold: float, seed: int) -> Predict | None:
-    """The model of a contestant, or of a setting; None where it has none."""
+    """The model of a contestant; None where it has none."""
     if name in SLOW:
         task = task._replace(batch=min(SLOW_BATCH, len(task.x)))
     try:
         with warnings.catch_warnings(action="ignore"):  # of solvers that stop early
-            if name in SETTINGS:
-                return network(task, threshold, seed, **SETTINGS[name])
             return CONTESTANTS[name](task, threshold, seed)
     except NoSolutionFound:
         return None
@@ -312,7 +295,7 @@ def lines(found: pd.DataFrame) -> Iterator[list[str]]:
 
 
 def of_table(report: MarkdownReport, quick: bool, *, name: str) -> None:
-    """Every method, and the settings of one, on splits of a real table."""
+    """Every method on splits of a real table."""
     if quick and name != "diabetes":
         report.say("Left out of the quick version.")
         return
@@ -324,9 +307,6 @@ def of_table(report: MarkdownReport, quick: bool, *, name: str) -> None:
     )
     found = fronts(QUICK if quick else CONTESTANTS, data, batch, seeds, thresholds)
     report.table(HEADER, lines(found))
-    report.say("Settings of the training under HGR-KB; the first are the defaults.")
-    names = [*SETTINGS][: 1 if quick else None]
-    report.table(HEADER, lines(fronts(names, data, batch, seeds, (0.3,))))
 
 
 PARTS: dict[str, Part] = {

@@ -1,10 +1,8 @@
 """Put the figures of ``bench/results`` into the pages that show them.
 
-``python -m bench.figures`` rewrites what is between ``<!-- NAME -->`` and ``<!-- end NAME -->`` in
-`bench/README.md`, `bench/paper/README.md`, the README, the guide to the measures, and the gallery's
-page of laws; ``--check`` writes nothing, and exits with 1 if a page does not show
-what the results say.  A benchmark rewrites `bench/README.md` itself when it is called with
-``--write``.
+``python -m bench.figures`` rewrites what is between ``<!-- NAME -->`` and ``<!-- end NAME -->``, a
+whole result or a table made of some; ``--check`` writes nothing, and exits with 1 if a page does
+not show what the results say.
 """
 
 from __future__ import annotations
@@ -17,16 +15,15 @@ from pathlib import Path
 
 import numpy as np
 
-from bench.report import PAGE, replaced, shown
+from bench.report import kept, measured, shown
 
 ROOT = Path(__file__).parent.parent
 PAGES = (
-    PAGE,
+    ROOT / "bench/README.md",
     ROOT / "bench/paper/README.md",
     ROOT / "README.md",
     ROOT / "docs/guides/which_measure_when.md",
     ROOT / "docs/guides/what_a_relation_looks_like.md",
-    ROOT / "docs/gallery/laws.md",
 )
 
 COMPARISON = """\
@@ -49,7 +46,7 @@ COMPARISON = """\
 
 def tables(name: str) -> Iterator[tuple[list[str], list[list[str]]]]:
     """The tables of a result: their headers and their other rows."""
-    for table in re.findall(r"(?:^\|.*\n)+", shown(name), re.MULTILINE):
+    for table in re.findall(r"(?:^\|.*\n)+", kept(name)["text"] + "\n", re.MULTILINE):
         header, _, *rows = (
             [cell.strip() for cell in line.strip("|").split("|")] for line in table.splitlines()
         )
@@ -109,7 +106,7 @@ def costs() -> str:
     lines = [f"| measure | n = {' | n = '.join(sizes)} | value and gradient, n = 10,000 |"]
     lines.append("| --- | ---: | ---: | ---: | ---: |")
     for measure in MEASURES:
-        if f"| `{measure}` |" not in shown("measures"):  # as of `hgr` until it is measured
+        if f"| `{measure}` |" not in kept("measures")["text"]:  # as of `hgr` until it is measured
             continue
         times = [cells("measures", f"`{measure}`", f"ours, n = {size}")[0] for size in sizes]
         gradient = cells("measures", f"`{measure}`", "value and gradient")[1]
@@ -167,29 +164,43 @@ def gains_over_kb(data: str, judge: str) -> dict[str, float]:
     return found
 
 
-def means_of_laws() -> str:
-    """The gallery's table of laws: their HGR, and the mean of each estimate."""
-    header, rows = next(table for table in tables("truth errors") if "kept out" in table[0])
-    lines = [f"| {' | '.join(['law', *header[1:]])} |", "| --- |" + " ---: |" * (len(header) - 1)]
-    for law, hgr, kept_out, *errors in rows:
-        biases = (re.search(r"\((.*)\)", error) for error in errors)
-        means = (f"{float(hgr) + float(bias[1]):.2f}" if bias else "" for bias in biases)
-        lines.append(f"| {' | '.join([law, hgr, kept_out, *means])} |")
-    return "\n".join(lines)
+AT_THRESHOLD = ("0.3", "")
+"""Of the methods that the table of fairness shows; those without a constraint have none."""
+
+
+def fairness() -> str:
+    """What is left, the score, and how often a threshold of 0.3 is kept, by method and table."""
+    cells: dict[str, dict[str, str]] = {}
+    for data in FAIRNESS:
+        header, rows = next(tables(f"fairness {data}"))
+        for row in rows:
+            found = dict(zip(header, row, strict=True))
+            if found["threshold"] in AT_THRESHOLD:
+                score, models = found["score"].split(" ")[0], found["models"]
+                shares = (x for x in (found["HGR-KB"], found["dCor"], score, found["kept"]) if x)
+                note = "" if models.startswith("10 ") else f" ({models})"
+                cells.setdefault(row[0], {})[data] = " / ".join(shares) + note
+    lines = [f"| | {' | '.join(FAIRNESS)} |", "| --- |" + " --- |" * len(FAIRNESS)]
+    for name, of in cells.items():
+        lines.append(f"| {name} | {' | '.join(of.get(data, '') for data in FAIRNESS)} |")
+    when = dict.fromkeys(measured(f"fairness {data}") for data in FAIRNESS)
+    return "\n".join([*lines, "", *when])
 
 
 def words() -> str:
     """The guide's table of what is said of a relation."""
     header, rows = next(tables("shapes"))
     ruler = ["---", "---", *["---:"] * (len(header) - 3), "---"]
-    return "\n".join(f"| {' | '.join(cells)} |" for cells in (header, ruler, *rows))
+    lines = [f"| {' | '.join(cells)} |" for cells in (header, ruler, *rows)]
+    said = kept("shapes")["text"].rpartition("|\n")[2].strip()
+    return "\n".join([*lines, "", said, "", measured("shapes")])
 
 
 SECTIONS = {
     "ahead": ahead,
     "comparison": comparison,
     "costs": costs,
-    "laws": means_of_laws,
+    "fairness": fairness,
     "words": words,
 }
 """Sections that are made of cells; any other shows a whole result."""
@@ -197,10 +208,14 @@ SECTIONS = {
 
 def rendered(page: Path) -> str:
     """A page with what the results say in its sections."""
+
+    def section(found: re.Match[str]) -> str:
+        name = found[1]
+        text = SECTIONS[name]() if name in SECTIONS else shown(name)
+        return f"<!-- {name} -->\n{text}\n<!-- end {name} -->"
+
     text = page.read_text(encoding="utf-8")
-    for name in re.findall(r"<!-- end ([\w ]+) -->", text):
-        text = replaced(text, name, SECTIONS[name]() if name in SECTIONS else shown(name))
-    return text
+    return re.sub(r"<!-- ([\w ]+) -->\n.*?<!-- end \1 -->", section, text, flags=re.DOTALL)
 
 
 def main(arguments: Sequence[str] | None = None) -> int:

@@ -13,7 +13,6 @@ from typing import Any
 import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
-from sklearn.metrics import r2_score
 from tqdm import tqdm
 
 import hgr_jax
@@ -71,7 +70,7 @@ def run(seed: int, kind: str, rows: int, model: str, threshold: float) -> dict[s
     """One training on fresh data: what the population says of its model, and whether it is easy."""
     rng = np.random.default_rng([seed, rows, ATTRIBUTES.index(kind)])
     x, y, z = draw(rng, kind, rows)
-    fresh_x, fresh_y, fresh_z = draw(rng, kind, POPULATION)
+    fresh_x, _, fresh_z = draw(rng, kind, POPULATION)
     estimator = FairMLPRegressor(
         threshold=threshold, guarantee=LEVEL, random_state=seed, **MODELS[model]
     )
@@ -80,59 +79,55 @@ def run(seed: int, kind: str, rows: int, model: str, threshold: float) -> dict[s
     except NoSolutionFound as error:
         first = error.certificate
         value = corrected(first.value, first.rows, PARAMETERS)
-        return {"kb": np.nan, "score": np.nan, "easy": bool(value <= EASY * first.threshold)}
+        return {"kb": np.nan, "easy": bool(value <= EASY * first.threshold)}
     prediction = estimator.predict(fresh_x)
     # Of an attribute beyond all that were seen, no guarantee speaks.
     seen = (fresh_z >= z.min()) & (fresh_z <= z.max())
     pair = (values[seen].astype(np.float32) for values in (fresh_z, prediction))
-    return {"kb": float(hgr_jax.kb(*pair)), "score": r2_score(fresh_y, prediction), "easy": True}
+    return {"kb": float(hgr_jax.kb(*pair)), "easy": True}
 
 
-def cells(title: str, runs: pd.DataFrame) -> tuple[list[str], bool]:
-    """A line of the table, and whether no more models fail than may."""
+def cell(runs: pd.DataFrame) -> tuple[str, bool]:
+    """Of some runs the share that fails and the share of models, and whether so many may."""
     models = runs.dropna()
     failed = float((models["kb"] > models["threshold"]).mean()) if len(models) else 0.0
     margin = 2 * np.sqrt(MOST_FAILURES * (1 - MOST_FAILURES) / max(len(models), 1))
-    means = (f"{models[name].mean():.3f}" if len(models) else "" for name in ("kb", "score"))
-    shares = (len(models) / count for count in (len(runs), max(runs["easy"].sum(), 1)))
-    shown = [title, str(len(runs)), *(f"{share:.0%}" for share in shares), f"{failed:.1%}", *means]
-    return shown, failed <= MOST_FAILURES + margin
+    return f"{failed:.1%} of {len(models) / len(runs):.0%}", failed <= MOST_FAILURES + margin
 
 
 def guarantees(report: MarkdownReport, quick: bool) -> bool:
     """Failures of guarantees, and how often there is one."""
-    every = [*itertools.product(SIZES, MODELS, (0.2, 0.3, 0.4, 0.5))]
-    seeds = 2 if quick else 25
+    seeds, thresholds = (2, (0.3,)) if quick else (25, (0.2, 0.3, 0.4, 0.5))
     kinds = [*itertools.product(range(seeds), ATTRIBUTES)][: 2 if quick else None]
+    found = []
 
     def lines() -> Iterator[tuple[list[str], bool]]:
-        found = []
-        for rows, model, threshold in every[5:6] if quick else every:
-            title = f"{rows:,}, {model}, {threshold:g}"
-            runs = [
-                run(seed, kind, rows, model, threshold)
-                for seed, kind in tqdm(kinds, title, leave=False)
-            ]
-            found.append(pd.DataFrame(runs).assign(threshold=threshold))
-            yield cells(title, found[-1])
-        together = pd.concat(found)
-        total, holds = cells("all", together)
-        # A few runs, as in a quick one, are no share.
-        enough = len(together.dropna()) >= LEAST_RETURNED * together["easy"].sum()
-        yield total, holds and bool(quick or enough)
+        for rows, model in [(1000, "network")] if quick else itertools.product(SIZES, MODELS):
+            shown = []
+            for threshold in thresholds:
+                bar = tqdm(kinds, f"{rows:,}, {model}, {threshold:g}", leave=False)
+                runs = [run(seed, kind, rows, model, threshold) for seed, kind in bar]
+                found.append(pd.DataFrame(runs).assign(threshold=threshold))
+                shown.append(cell(found[-1]))
+            texts, hold = zip(*shown, strict=True)
+            yield [f"{rows:,}, {model}", *texts], all(hold)
 
     report.say(
-        f"Models with a guarantee of {LEVEL:.0%}, of {len(ATTRIBUTES)} kinds of attribute by"
-        f" {seeds} data sets a line; HGR-KB(5, 5) of the population from {POPULATION:,} fresh rows,"
-        " those whose attribute is within the range of the data set."
-        " A run is easy where a model was returned, or where the first candidate's value, less its"
-        f" bias, is at most {EASY:g} thresholds. {MOST_FAILURES:.0%} may fail, but for two"
-        f" standard deviations of chance; of all easy runs {LEAST_RETURNED:.0%} are to have a"
-        " model. (The fewer rows and the lower the threshold, the fewer have: 400 rows held"
-        " back cannot tell 0.1 from 0.2.)"
+        f"Models with a guarantee of {LEVEL:.0%}: the share of those returned whose HGR-KB(5, 5) is"
+        f" above the threshold in {POPULATION:,} fresh rows, of the share of runs in which one is"
+        f" returned; {len(kinds)} runs a cell, of {len(ATTRIBUTES)} kinds of attribute. A run is"
+        f" easy where a model is returned, or the first one, less its bias, is at most {EASY:g}"
+        f" thresholds. {MOST_FAILURES:.0%} may fail, but for two standard deviations of chance; of"
+        f" all easy runs {LEAST_RETURNED:.0%} are to have a model."
     )
-    header = ("rows, model, threshold", "runs", "returned", "of easy ones", "fail")
-    return report.judged_table((*header, "HGR-KB, mean", "R2, mean"), lines())
+    header = ("rows, model", *(f"threshold {threshold:g}" for threshold in thresholds))
+    holds = report.judged_table(header, lines())
+    together = pd.concat(found)
+    text, fine = cell(together)
+    returned = len(together.dropna()) / max(together["easy"].sum(), 1)
+    report.say(f"All {len(together)} runs: {text}; {returned:.0%} of the easy ones have a model.")
+    # A few runs, as in a quick one, are no share.
+    return holds and fine and bool(quick or returned >= LEAST_RETURNED)
 
 
 def main(arguments: Sequence[str] | None = None) -> int:

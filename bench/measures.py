@@ -15,7 +15,6 @@ from typing import Any
 
 import jax
 import jax.numpy as jnp
-import numpy as np
 import scipy.stats
 
 import hgr_jax
@@ -23,7 +22,6 @@ from bench import peers
 from bench.data import relation
 from bench.report import MarkdownReport, run_bench
 from bench.timing import race, seconds
-from hgr_jax.datasets.synthetic import RELATIONSHIPS
 
 SIZES = (1_000, 10_000, 100_000)
 
@@ -36,21 +34,18 @@ Our O(n^2) measures, which need no such memory, are called only once.
 
 def ours() -> dict[str, tuple[Callable[..., jax.Array], int | None]]:
     """Our measures, and up to how many rows each races; beyond, the value is timed once."""
-    key, sine = jax.random.key(0), RELATIONSHIPS["sin"]
+    key = jax.random.key(0)
     return {
         "pearson": (hgr_jax.pearson, None),
         "spearman": (hgr_jax.spearman, None),
         "hgr": (hgr_jax.hgr, None),
         "kb": (hgr_jax.kb, None),
         "sk": (hgr_jax.sk, None),
-        "spectrum": (lambda a, b: hgr_jax.spectrum(a, b)[0], None),
-        "total": (hgr_jax.total, None),
         "kde": (hgr_jax.kde, None),
         "chi2": (hgr_jax.chi2, None),
         "rdc": (partial(hgr_jax.rdc, key=key), None),
         "ace": (hgr_jax.ace, None),
         "neural": (partial(hgr_jax.neural, key=key), 10_000),
-        "oracle": (partial(hgr_jax.oracle, f=sine.f, g=sine.g), None),
         "distance_correlation": (hgr_jax.distance_correlation, None),
         "hsic": (hgr_jax.hsic, PAIRWISE),
         "kernel_cca": (hgr_jax.kernel_cca, None),
@@ -95,13 +90,10 @@ def counterparts() -> dict[str, tuple[str, Callable[[Any, Any], float], int | No
 
 def times(report: MarkdownReport, sizes: tuple[int, ...], rounds: int) -> None:
     """One table: a row for each measure, columns for each n."""
-    report.say("### Time of one pair, with all defaults")
-    report.say()
     report.say(
-        "`b = sin(pi a)` with noise 0.5. Ours in float32, the others in float64; in brackets how"
-        " many times as long as ours the other takes. A dash: no counterpart, or not run at this"
-        " size (it holds n x n matrices, or takes minutes). Values differ where a counterpart"
-        " draws at random or means something else by the name (see below)."
+        "Time of one pair, with all defaults: `b = sin(pi a)` with noise 0.5. Ours in float32, the"
+        " others in float64; in brackets how many times as long as ours the other takes. A dash: no"
+        " counterpart, or not run at this size (it holds n x n matrices, or takes minutes)."
     )
     others = counterparts()
     rows = []
@@ -152,31 +144,9 @@ def _race(
     return cells
 
 
-def values(report: MarkdownReport, n: int) -> None:
-    """Both values on the same data, in float64."""
-    report.say(f"### Values on the same data, n = {n:,}, float64")
-    others = counterparts()
-    a, b = relation("sin", n)
-    rows = []
-    np.random.seed(0)  # noqa: NPY002 (maxcorr draws from it)
-    for name, (measure, _) in ours().items():
-        if name in others:
-            with jax.enable_x64(True):
-                mine = float(measure(a, b))
-            theirs = others[name][1](a, b)
-            rows.append([f"`{name}`", f"{mine:.7f}", others[name][0], f"{theirs:.7f}"])
-    report.table(("", "ours", "counterpart", "its value"), rows)
-    report.say(
-        "`rdc` and `neural` depend on random draws, and `neural` on its networks (15-15-15 with"
-        " tanh here, 16-16-8 with relu there). hyppo takes the median heuristic of the first"
-        " variable for both; ours of each for itself."
-    )
-
-
 def measures(report: MarkdownReport, quick: bool) -> None:
-    """Times and values of every measure."""
+    """Times of every measure."""
     times(report, (200,) if quick else SIZES, rounds=1 if quick else 3)
-    values(report, 200 if quick else 1_000)
 
 
 def main(arguments: Sequence[str] | None = None) -> int:

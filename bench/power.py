@@ -6,8 +6,7 @@ information.  The blocks of `hgr_jax.independence_test` were chosen on the first
 samples with other seeds), so neither is an untouched test of that choice; the third is.
 `hgr_jax.independence_test`, HSICAggInc and cross-HSIC reject by their own rule; for the others the
 critical value is the 95% point of the statistic on as many samples whose rows of b are permuted.
-Slow ones see the first samples only.  Relations where another test finds most beyond
-`hgr_jax.independence_test` come first.  HSICAggInc takes part where ``agginc`` is installed.
+Slow ones see the first samples only.  HSICAggInc takes part where ``agginc`` is installed.
 """
 
 from __future__ import annotations
@@ -313,25 +312,23 @@ def table(
     repeats: int,
     tests: Mapping[str, Contestant],
 ) -> None:
-    """Powers by relation, their mean over those that are not independent, and times."""
+    """The mean power over relations that are not independent, the level, and times."""
     found = {
         title.replace("_", " "): powers(relation, rows, repeats, seed, tests)
         for seed, (title, relation) in enumerate(tqdm(relations.items(), leave=False))
     }
     names = list(tests)
     power = {title: np.array([each[name][0] for name in names]) for title, each in found.items()}
-    titles = sorted(power, key=lambda title: power[title][0] - power[title].max())
-    dependent = np.array([power[title] for title in titles if "independence" not in title])
+    independent = [title for title in power if "independence" in title]
+    dependent = np.array([power[title] for title in power if title not in independent])
     near = (dependent >= dependent.max(axis=1)[:, None] - 0.05).sum(axis=0)
     times = [np.median([each[name][1] for each in found.values()]) for name in names]
-    report.say(f"{rows} rows, {repeats:,} samples of each, level {LEVEL:g}.")
     report.table(
-        ("relation", *names),
+        (f"{rows} rows, {repeats:,} samples", *names),
         [
-            *([title, *(f"{share:.2f}" for share in power[title])] for title in titles),
-            ["**mean of dependent ones**", *(f"{mean:.3f}" for mean in dependent.mean(axis=0))],
+            *([title, *(f"{share:.2f}" for share in power[title])] for title in independent),
+            [f"mean of {len(dependent)}", *(f"{mean:.3f}" for mean in dependent.mean(axis=0))],
             ["within 0.05 of the best", *(f"{count} of {len(dependent)}" for count in near)],
-            ["samples", *(f"{min(repeats, tests[name].samples):,}" for name in names)],
             ["ms for one sample", *(f"{taken:.2f}" for taken in times)],
         ],
     )
@@ -341,13 +338,13 @@ def power(report: MarkdownReport, quick: bool, *, of: str) -> None:
     """The tables of a set of relations."""
     title, relations_of, sizes = SETS[of]
     repeats, relations = (10, 2) if quick else (1000, None)
+    report.say(f"**{title}.**")
     for rows in sizes[:1] if quick else sizes:
         tests = {
             name: test
             for name, test in contestants().items()
             if test.most_rows >= rows and test.samples >= (100 if quick else 1)
         }
-        report.say(f"**{title}.**")
         chosen = dict(list(relations_of().items())[:relations])
         table(report, chosen, rows, repeats if rows < 500 else min(repeats, 300), tests)
 
@@ -357,9 +354,7 @@ PARTS: dict[str, Part] = {f"power {name}": functools.partial(power, of=name) for
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Print the tables."""
-    return run_bench(
-        __doc__, {f"power {name}": functools.partial(power, of=name) for name in SETS}, arguments
-    )
+    return run_bench(__doc__, PARTS, arguments)
 
 
 if __name__ == "__main__":

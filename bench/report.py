@@ -15,8 +15,6 @@ from pathlib import Path
 import jax
 
 RESULTS = Path(__file__).with_name("results")
-PAGE = Path(__file__).with_name("README.md")
-
 
 PACKAGES = (
     *("jax", "jaxlib", "jaxopt", "flax", "optax", "numpy", "scipy", "maxcorr", "torch", "dcor"),
@@ -48,14 +46,10 @@ def run_bench(doc: str | None, parts: Mapping[str, Part], arguments: Sequence[st
     parser.add_argument("--write", action="store_true", help="keep the tables in bench/results")
     parser.add_argument("--only", nargs="+", choices=parts, default=[*parts], help="of the parts")
     options = parser.parse_args(arguments)
-    if options.write:
-        for name in options.only:
-            section(PAGE.read_text(encoding="utf-8"), name)  # before hours of work
+    print(describe())
     holds = True
     for name in options.only:
         report = MarkdownReport()
-        report.say(describe())
-        report.say()
         holds &= parts[name](report, options.quick) is not False
         if options.write:
             report.keep(name)
@@ -106,46 +100,43 @@ class MarkdownReport:
         self.table([*header, "holds"], judged())
         return every
 
-    def keep(self, name: str, page: Path = PAGE, folder: Path = RESULTS) -> None:
-        """Write the lines to a result file, and put them into their section of a page."""
-        text = page.read_text(encoding="utf-8")
-        section(text, name)
+    def keep(self, name: str) -> None:
+        """Write the lines to a result file, which `bench.figures` puts into pages."""
         result = {
             "date": datetime.date.today().isoformat(),
             "commit": _commit(),
             "machine": describe(),
             "text": "\n".join(self.lines).strip(),
         }
-        folder.mkdir(exist_ok=True)
-        path = result_file(name, folder)
-        path.write_text(json.dumps(result, indent=1, ensure_ascii=False) + "\n", encoding="utf-8")
-        page.write_text(replaced(text, name, shown(name, folder)), encoding="utf-8")
+        text = json.dumps(result, indent=1, ensure_ascii=False) + "\n"
+        result_file(name).write_text(text, encoding="utf-8")
 
 
-def result_file(name: str, folder: Path = RESULTS) -> Path:
+def result_file(name: str) -> Path:
     """The file of a result."""
-    return folder / f"{name.replace(' ', '_')}.json"
+    return RESULTS / f"{name.replace(' ', '_')}.json"
 
 
-def shown(name: str, folder: Path = RESULTS) -> str:
+def kept(name: str) -> dict[str, str]:
+    """A result: its ``text``, and the ``date``, ``commit`` and ``machine`` that it is of."""
+    found: dict[str, str] = json.loads(result_file(name).read_text(encoding="utf-8"))
+    return found
+
+
+def measured(name: str) -> str:
+    """When and where a result was measured."""
+    result = kept(name)
+    machine = result["machine"].partition(" backend;")[0]
+    return f"Measured on {result['date']}, at commit {result['commit']} ({machine})."
+
+
+def shown(name: str) -> str:
     """What a page shows of a result: its tables, and when they were measured."""
-    result = json.loads(result_file(name, folder).read_text(encoding="utf-8"))
-    return f"{result['text']}\n\nMeasured on {result['date']}, at commit {result['commit']}."
-
-
-def section(text: str, name: str) -> tuple[int, int]:
-    """Where the text between ``<!-- name -->`` and ``<!-- end name -->`` begins and ends."""
-    start, end = f"<!-- {name} -->\n", f"<!-- end {name} -->"
-    if start not in text or end not in text:
-        raise ValueError(f"the page has no section between {start.strip()} and {end}")
-    first = text.index(start) + len(start)
-    return first, text.index(end, first)
-
-
-def replaced(text: str, name: str, new: str) -> str:
-    """A page with another text in a section."""
-    first, last = section(text, name)
-    return f"{text[:first]}{new}\n{text[last:]}"
+    text = kept(name)["text"]
+    first, gap, others = text.partition("\n\n")
+    if first.startswith(("|", "#")):
+        return f"{text}\n\n{measured(name)}"
+    return f"{first} {measured(name)}{gap}{others}"
 
 
 def _commit() -> str:

@@ -84,16 +84,12 @@ def step_times(setting: Setting, *, rounds: int, quick: bool) -> dict[str, Timin
 
 
 def training(report: MarkdownReport, quick: bool) -> bool:
-    """One table a task; whether every bound is kept."""
-    rounds = 1 if quick else 9
+    """One table of all tasks; whether every bound is kept."""
     kept = True
+    header, cells, said = ["penalty"], {}, []
     for name, setting in enforcement.settings(quick=quick).items():
-        batch = setting.batch or "all rows"
-        report.say(
-            f"### {setting.data.name}: {setting.data.x.shape[1]} inputs, hidden"
-            f" {'-'.join(map(str, setting.hidden))}, batch {batch}"
-        )
-        times = step_times(setting, rounds=rounds, quick=quick)
+        header += [f"{setting.data.name}: a step", "times none", "adds"]
+        times = step_times(setting, rounds=1 if quick else 9, quick=quick)
         steady = {
             label: np.array(timing.steady) / (1 if label.startswith("torch") else CHUNK)
             for label, timing in times.items()
@@ -104,31 +100,23 @@ def training(report: MarkdownReport, quick: bool) -> bool:
             # Within a round, so that a slow stretch of the machine cancels.
             ratio[label] = float(np.median(t / without))
             added[label] = float(np.median(t - without))
-        report.table(
-            ("penalty", "a step", "times none", "adds", "first call"),
-            (
-                [
-                    label,
-                    seconds(float(np.median(t))),
-                    f"{ratio[label]:.2f}",
-                    seconds(added[label]) if added[label] > 0 else "nothing measurable",
-                    seconds(times[label].first),
-                ]
-                for label, t in steady.items()
-            ),
-        )
+            more = seconds(added[label]) if added[label] > 0 else "nothing measurable"
+            line = cells.setdefault(label, [label])
+            line += [seconds(float(np.median(t))), f"{ratio[label]:.2f}", more]
         least = added["torch, double kernel"] / max(added["HGR-KB"], 1e-9)
         share = f"{least:,.0f}" if added["HGR-KB"] > 0 else "more than 1,000"
-        bounds = (
-            (f"KB at most {ALLOWED[name]:.2f} times none", ratio["HGR-KB"] <= ALLOWED[name]),
-            (f"maxcorr adds at least {AT_LEAST} times as much: {share}", least >= AT_LEAST),
-            (f"SK no more than KB, to {NOISE:.0%}", ratio["HGR-SK"] <= ratio["HGR-KB"] + NOISE),
-        )
-        for text, good in bounds:
-            report.say(f"- {text}: {'yes' if good else 'NO'}")
-            kept &= good
-        report.say()
+        bounds = {
+            f"KB at most {ALLOWED[name]:.2f} times none": ratio["HGR-KB"] <= ALLOWED[name],
+            f"maxcorr adds at least {AT_LEAST} times as much ({share})": least >= AT_LEAST,
+            f"SK no more than KB, to {NOISE:.0%}": ratio["HGR-SK"] <= ratio["HGR-KB"] + NOISE,
+        }
+        verdicts = (f"{text}: {'yes' if good else 'NO'}" for text, good in bounds.items())
+        said.append(f"- {setting.data.name}: {'; '.join(verdicts)}.")
+        kept &= all(bounds.values())
         jax.clear_caches()
+    report.table(header, cells.values())
+    for line in said:
+        report.say(line)
     return kept or quick
 
 

@@ -46,8 +46,8 @@ OSCILLATION_ROWS = {300: 200, 1_000: 200, 3_000: 100, 10_000: 60}
 LEVEL = 0.95
 """Level of the intervals."""
 
-SHOWN_ROWS = 1_000
-"""Number of rows of the table of single laws."""
+TESTED_ROWS = 1_000
+"""Number of rows of which the power is measured."""
 
 Values = NDArray[np.float64]
 Estimates = Callable[[Values, Values], Values]
@@ -178,29 +178,14 @@ def mean_cells(found: pd.DataFrame, some: Sequence[str], name: str) -> list[str]
     return cells
 
 
-def single_cell(found: pd.DataFrame, rows: int, law: Law, name: str) -> str:
-    """The error of an estimate for a law, and in brackets its bias."""
-    if (rows, law.name, name) not in found.index:
-        return ""
-    error, bias = found.loc[(rows, law.name, name)]
-    return f"{error:.3f} ({bias:+.3f})"
-
-
-def of_law(law: Law) -> list[str]:
-    """The first cells of the line of a law."""
-    return [law.name, f"{law.hgr:.3f}", "" if law.tuned else "yes"]
-
-
 def error_tables(
     report: MarkdownReport, plan: dict[int, int], every: Sequence[Law], estimates: Contestants
 ) -> None:
-    """Tables of errors: means over the laws, single laws, independence, and not attained HGR."""
+    """Tables of errors: means over the laws whose HGR is attained, and independence."""
     found = errors_of(plan, every, estimates)
     attained = [law for law in every if law.attained]
     names = [law.name for law in attained]
     sizes = [f"n = {rows:,}" for rows in plan]
-    report.say("### Error of estimates")
-    report.say()
     report.say(
         f"Root mean squared error, averaged over {len(attained)} laws whose HGR is known and"
         " attained, and in brackets as a multiple of the oracle's."
@@ -234,21 +219,12 @@ def error_tables(
             ["independence", *(f"{error:.4f}" for error in independent)],
         ],
     )
-    rows = min(SHOWN_ROWS, max(plan))
-    report.say(f"### Single laws, n = {rows:,}")
-    report.say()
-    report.say("Root mean squared error, and in brackets the bias.")
-    report.table(
-        ["", "HGR", "kept out", *shown],
-        ([*of_law(law), *(single_cell(found, rows, law, n) for n in shown)] for law in every),
-    )
-    report.say("Laws without an oracle: no functions attain their HGR, which is a supremum.")
 
 
 def oscillation_table(report: MarkdownReport, plan: dict[int, int], every: Sequence[Law]) -> None:
     """The table of oscillating laws: errors of `hgr`, and the power of the test."""
     found = errors_of(plan, every, {"hgr": HGR})
-    tested = min(SHOWN_ROWS, max(plan))
+    tested = min(TESTED_ROWS, max(plan))
     power = {}
     for place, law in enumerate(every):
         pairs = zip(*samples(law, tested, plan[tested], place), strict=True)
@@ -258,24 +234,22 @@ def oscillation_table(report: MarkdownReport, plan: dict[int, int], every: Seque
     def lines() -> Iterator[list[str]]:
         for text, some in {"all": [law.name for law in every], **halves(every)}.items():
             rejected = np.mean([power[name] for name in some])
+            least = min(some, key=lambda name: power[name])
+            lowest = "" if power[least] == 1 else f", of {least} {power[least]:.3f}"
             means = mean_cells(found, some, "hgr")
-            yield [f"{text} ({len(some)})", "", "", *means, f"{rejected:.3f}"]
-        for law in every:
-            cells = (single_cell(found, rows, law, "hgr") for rows in plan)
-            yield [*of_law(law), *cells, f"{power[law.name]:.3f}"]
+            yield [f"{text} ({len(some)})", *means, f"{rejected:.3f}{lowest}"]
 
-    report.say("### Oscillations, sawteeth, staircases and clusters")
-    report.say()
     report.say(
-        "Root mean squared error of `hgr`: means over the laws, and in brackets as a multiple of"
-        " the oracle's; of single laws, and in brackets the bias. Power: the share of samples of"
-        f" {tested:,} rows in which `independence_test` has p < {1 - LEVEL:.2f}."
+        "Laws that oscillate, sawteeth, staircases and clusters: root mean squared error of `hgr`,"
+        " and in brackets as a multiple of the oracle's. Power:"
+        f" how often `independence_test` has p < {1 - LEVEL:.2f} of {tested:,} rows, and where"
+        " that is lowest."
     )
-    report.table(["", "HGR", "kept out", *(f"n = {rows:,}" for rows in plan), "power"], lines())
+    report.table(["", *(f"n = {rows:,}" for rows in plan), "power"], lines())
 
 
 def interval_tables(report: MarkdownReport, plan: dict[int, int], every: Sequence[Law]) -> None:
-    """Tables of intervals: coverage and width, means over the laws and single laws."""
+    """Table of intervals: coverage and width, means over the laws, and where it is lowest."""
 
     def intervals(x: Values, y: Values) -> tuple[Values, Values]:
         pairs = zip(x, y, strict=True)
@@ -308,8 +282,6 @@ def interval_tables(report: MarkdownReport, plan: dict[int, int], every: Sequenc
         return f"{means['coverage']:.3f}" + ("" if np.isnan(ratio) else f" ({ratio:.2f})")
 
     attained = [law for law in every if law.attained]
-    report.say("### Intervals")
-    report.say()
     report.say(
         f"Share of {LEVEL:.0%} intervals of `hgr_fit` that cover HGR, and in brackets their mean"
         " width, as a multiple of that of the oracle's normal intervals."
@@ -318,18 +290,16 @@ def interval_tables(report: MarkdownReport, plan: dict[int, int], every: Sequenc
     def summary() -> Iterator[list[str]]:
         covered = table["oracle's coverage"].groupby(level=0).mean()
         yield ["oracle", *(f"{share:.3f}" for share in covered)]
-        for text, half in halves(attained).items():
-            yield [f"{text} ({len(half)})", *(cell(rows, half) for rows in plan)]
-            shares = {rows: table["coverage"][rows][half] for rows in plan}
-            yield [f"{text}, lowest", *(f"{s.min():.3f}, {s.idxmin()}" for s in shares.values())]
+        beyond = [law.name for law in every if not law.attained]
+        for text, some in {**halves(attained), "not attained": beyond}.items():
+            if some is not beyond:
+                yield [f"{text} ({len(some)})", *(cell(rows, some) for rows in plan)]
+            if some:
+                shares = (table["coverage"][rows][some] for rows in plan)
+                yield [f"{text}, lowest", *(f"{s.min():.3f}, {s.idxmin()}" for s in shares)]
         yield ["independence", *independent]
 
-    sizes = [f"n = {rows:,}" for rows in plan]
-    report.table(["", *sizes], summary())
-    report.table(
-        ["", "HGR", "kept out", *sizes],
-        ([*of_law(law), *(cell(rows, [law.name]) for rows in plan)] for law in every),
-    )
+    report.table(["", *(f"n = {rows:,}" for rows in plan)], summary())
 
 
 def errors(report: MarkdownReport, quick: bool) -> None:

@@ -65,15 +65,14 @@ def main(arguments: list[str] | None = None) -> int:
 
 
 def _keep(output: Output) -> None:
-    """Show every result that there is in the README of this folder."""
+    """Keep every result that there is for the README of this folder."""
     report = MarkdownReport()
-    report.lines.append(describe())
     for name in EXPERIMENTS:
         path = output.folder / f"{name}.txt"
         if path.is_file():
             line = path.read_text(encoding="utf-8").strip()
-            report.lines += ["", f"## {name}", "", line, "", f"![{name}](results/{name}.png)"]
-    report.keep("paper", README)
+            report.lines += [f"## {name}", "", line, "", f"![{name}](results/{name}.png)", ""]
+    report.keep("paper")
 
 
 if __name__ == "__main__":

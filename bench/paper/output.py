@@ -6,13 +6,9 @@ import csv
 import dataclasses
 from collections.abc import Iterable, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import numpy as np
 from matplotlib.figure import Figure
-
-if TYPE_CHECKING:
-    pass
 
 STYLES = {
     "ORACLE": ("black", "-"),
