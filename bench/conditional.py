@@ -26,7 +26,7 @@ import importlib.util
 import sys
 import time
 import warnings
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
@@ -411,7 +411,7 @@ def chosen(quick: bool) -> dict[str, Contestant]:
 
 def size(report: MarkdownReport, quick: bool) -> bool:
     """Rejections of nulls and of alternatives; whether ours rejects nulls no more than it may."""
-    holds, tests = True, chosen(quick)
+    holds, tests, lines = True, chosen(quick), list[list[str]]()
     designs = DESIGNS[::6] if quick else DESIGNS
     for rows, samples in {100: 5}.items() if quick else ROWS.items():
         counts = {name: min(samples, t.samples[rows > 300]) for name, t in tests.items()}
@@ -425,24 +425,21 @@ def size(report: MarkdownReport, quick: bool) -> bool:
                         for dim in DIMENSIONS
                     ]
 
-        def lines(shares: Any = shares, names: Any = names) -> Iterator[list[str]]:
-            found = [d.name for d in designs if d.kind == "alternative"]
-            kept_out = [d.name for d in designs if d.name in found and not d.tuned]
-            nulls = [d.name for d in designs if d.kind not in ("alternative", *BOUNDS)]
-            for title, some in {
-                "mean size but of steps and determined": nulls,
-                "size, determined": ["determined"],
-                "mean power": found,
-                "mean power, designs kept out": kept_out or found,
-            }.items():
-                means = (np.mean([shares[d, n] for d in some], axis=0) for n in names)
-                digits = 2 + (len(some) > 1)
-                cells = (" / ".join(f"{s:.{digits}f}" for s in mean) for mean in means)
-                yield [title, *cells]
-
-        report.say(f"{rows:,} rows. Rejections at {LEVEL:.0%} given 1 / 3 / 5 columns.")
-        samples_of = ["samples", *(f"{counts[name]}" for name in names)]
-        report.table(("", *names), [*lines(), samples_of])
+        found = [d.name for d in designs if d.kind == "alternative"]
+        kept_out = [d.name for d in designs if d.name in found and not d.tuned]
+        nulls = [d.name for d in designs if d.kind not in ("alternative", *BOUNDS)]
+        for title, some in {
+            "mean size but of steps and determined": nulls,
+            "size, determined": ["determined"],
+            "mean power": found,
+            "mean power, designs kept out": kept_out or found,
+        }.items():
+            means = {n: np.mean([shares[d, n] for d in some], axis=0) for n in names}
+            digits = 2 + (len(some) > 1)
+            cells = {n: " / ".join(f"{s:.{digits}f}" for s in mean) for n, mean in means.items()}
+            lines.append([f"{rows:,} rows: {title}", *(cells.get(name, "") for name in tests)])
+        samples_of = (f"{counts[name]}" if name in names else "" for name in tests)
+        lines.append([f"{rows:,} rows: samples", *samples_of])
         for design in designs:
             if design.kind == "alternative":
                 continue
@@ -450,6 +447,8 @@ def size(report: MarkdownReport, quick: bool) -> bool:
                 shares[design.name, names[0]], BOUNDS.get(design.kind, (0.07,) * 3), strict=True
             ):
                 holds &= share <= most + 2 * np.sqrt(most * (1 - most) / counts[names[0]])
+    report.say(f"Rejections at {LEVEL:.0%} given 1 / 3 / 5 columns.")
+    report.table(("", *tests), lines)
     return bool(holds) or quick
 
 

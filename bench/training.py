@@ -86,7 +86,8 @@ def step_times(setting: Setting, *, rounds: int, quick: bool) -> dict[str, Timin
 def training(report: MarkdownReport, quick: bool) -> bool:
     """One table of all tasks; whether every bound is kept."""
     kept = True
-    header, cells, said = ["penalty"], {}, []
+    header, said = ["penalty"], []
+    cells: dict[str, list[str]] = {}
     for name, setting in enforcement.settings(quick=quick).items():
         header += [f"{setting.data.name}: a step", "times none", "adds"]
         times = step_times(setting, rounds=1 if quick else 9, quick=quick)
@@ -115,8 +116,8 @@ def training(report: MarkdownReport, quick: bool) -> bool:
         kept &= all(bounds.values())
         jax.clear_caches()
     report.table(header, cells.values())
-    for line in said:
-        report.say(line)
+    for verdicts_of_task in said:
+        report.say(verdicts_of_task)
     return kept or quick
 
 
