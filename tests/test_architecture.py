@@ -45,7 +45,7 @@ BUDGETS = {
     "inference": 4_357,
     "tables": 5_311,
     "scanning": 7_729,
-    "cli": 1_325,
+    "cli": 1_326,
     "fairness": 3_697,
     "datasets": 197,
 }

@@ -37,6 +37,20 @@ def test_a_fit_in_four_panels() -> None:
     assert png(figure).startswith(b"\x89PNG")
 
 
+def test_levels_are_named_and_have_no_medians() -> None:
+    site = np.array(["north", "$south$", "east"])[np.random.default_rng(0).integers(0, 3, 90)]
+    price = np.random.default_rng(1).normal(size=90) + 3 * (site == "north")
+    found = hgr_jax.scan({"site": site, "price": price})
+    figure = plot_fit(found.fit("site", "price"), found.values("site"), price)
+    data, f, _, _ = figure.axes
+    levels = [level.replace("$", "\\$") for level in found.category("site").levels]
+    for axes in (data, f):
+        assert [label.get_text() for label in axes.get_xticklabels()] == levels
+        assert not axes.lines
+    assert data.get_title() == "data"
+    assert png(figure).startswith(b"\x89PNG")
+
+
 def test_what_given_variables_leave() -> None:
     a, b = (x.astype(np.float64) for x in awkward_pair("uniform", 200))
     figure = plot_given((a, b), (a - a.mean(), b - b.mean()), (a, b**2), ("age", "$x$"))

@@ -188,7 +188,8 @@ def _print_means(examined: ExaminedPair, side: int, result: Scan) -> None:
     for code in np.unique(codes)[:MEANS_LISTED]:
         inside = codes == code
         low, high = x[inside].min(), x[inside].max()
-        label = f"{low:.4g} to {high:.4g}" if category is None else category.levels[code]
+        of_bin = f"{low:.4g} to {high:.4g}" if low < high else f"{low:.4g}"
+        label = of_bin if category is None else category.levels[code]
         error = y[inside].std() / np.sqrt(inside.sum())
         print(f"  {y[inside].mean():>10.4g} +- {error:.2g}  {printable(label)}")
 

@@ -755,7 +755,7 @@ class ConditionalTests(ColumnTests):
     def _place(self, name: int | str) -> int:
         if isinstance(name, str):
             if name not in self.names:
-                raise ValueError(f"no column {name!r}{near_matches(name, self.names)}.")
+                raise ValueError(f"no column {name!r}{near_matches(name, self.names)}")
             return self.names.index(name)
         if not 0 <= operator.index(name) < len(self.names):
             raise ValueError(f"positions are from 0 to {len(self.names) - 1}; got {name}.")

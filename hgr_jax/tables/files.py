@@ -74,7 +74,7 @@ def read_table(path: str | Path, reading: Reading | None = None, **options: Any)
     known = [field.name for field in dataclasses.fields(Reading)]
     for option in options:
         if option not in known:
-            raise TypeError(f"read_table has no option {option!r}{near_matches(option, known)}.")
+            raise TypeError(f"read_table has no option {option!r}{near_matches(option, known)}")
     if not str(path):
         raise TableError("the path of the table is empty")
     reading = reading or Reading(**options)
