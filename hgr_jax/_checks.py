@@ -66,7 +66,9 @@ def as_host_array(name: str, value: Any) -> NDArray[Any]:
         raise ValueError(f"{name} cannot be made into an array: {error}") from error
     if host.dtype.kind in "iu" or host.dtype == np.longdouble:
         # Without 64-bit mode JAX would wrap integers beyond 2^31.
-        host = host.astype(np.float64)
+        whole, host = host, host.astype(np.float64)
+        if whole.dtype.kind in "iu" and whole.size:
+            warn_of_few_steps(name, whole, host)
     if not _is_real(host.dtype):
         raise TypeError(
             f"{name} must hold real numbers (floats, integers or booleans); got"
@@ -89,6 +91,8 @@ def warn_of_few_steps(name: str, host: NDArray[Any], kept: NDArray[Any]) -> None
         return
     coarse = ((high - low < FEW_STEPS * step) & (np.ptp(host, axis=0) > 0)).reshape(-1)
     given, rounded = (x.reshape(len(x), -1)[:, coarse] for x in (host, kept))
+    with np.errstate(invalid="ignore"):  # an integer that is beyond its dtype
+        rounded = rounded.astype(given.dtype)
     if not np.array_equal(given, rounded):
         warnings.warn(
             f"{name} lies so far from 0 that {kept.dtype} keeps fewer than {FEW_STEPS} different"

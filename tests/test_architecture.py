@@ -41,7 +41,7 @@ MAX_PARAMETERS = 8
 
 BUDGETS = {
     "core": 7_260,
-    "measures": 2_877,
+    "measures": 2_884,
     "inference": 4_357,
     "tables": 5_311,
     "scanning": 7_729,

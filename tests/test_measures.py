@@ -151,6 +151,13 @@ def test_what_is_not_finite_gives_nan(name: str, bad: float, pair: tuple[Any, An
         assert np.isnan(value_and_gradients(name, *broken)[0])
 
 
+@pytest.mark.parametrize("measure", [hgr_jax.hgr, hgr_jax.kb, hgr_jax.pearson])
+def test_integers_that_are_all_one_float_are_told_of(measure: Any) -> None:
+    with pytest.warns(UserWarning, match="a lies so far from 0"):
+        value = measure(2**62 + np.arange(200), np.arange(200))
+    assert float(value) == 0
+
+
 @pytest.mark.parametrize("far", [1.7e9 + np.arange(500.0), 2**60 + 2**20 * np.arange(500)])
 def test_digits_that_float32_has_not_are_warned_of(far: np.ndarray) -> None:
     near = np.sin(np.arange(500) / 80).astype(np.float32)

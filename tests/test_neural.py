@@ -46,7 +46,7 @@ def test_warm_start_goes_on_where_the_fit_ended(
     assert resumed.correlation > fit.correlation
     unchanged = hgr_jax.neural_fit(*pair, key=jax.random.key(7), init=fit, steps=0)
     np.testing.assert_allclose(unchanged.correlation, fit.correlation, atol=1e-6)
-    with pytest.raises(ValueError, match="init must be a fit to as many columns of a and b"):
+    with pytest.raises(ValueError, match="init must be a fit of the same networks"):
         hgr_jax.neural(jnp.stack(pair, axis=1), pair[1], key=KEY, init=fit)
 
 
@@ -117,3 +117,13 @@ def test_in_distribution_against_maxcorr(pair: tuple[jax.Array, jax.Array]) -> N
     # One of their networks may be born dead, so spreads are not compared.
     assert scipy.stats.ks_2samp(np.asarray(ours), theirs).pvalue > 1e-3
     assert abs(np.median(ours) - np.median(theirs)) < 0.02
+
+
+def test_widths_of_the_hidden_layers() -> None:
+    a = jnp.linspace(-1, 1, 60)
+    fit = hgr_jax.neural_fit(a, a**2, key=jax.random.key(0), steps=3, hidden=(4, 3, 2))
+    assert [weights.shape for weights, _ in fit.f.layers] == [(1, 4), (4, 3), (3, 2), (2, 1)]
+    with pytest.raises(ValueError, match="hidden must be the widths of 3 layers; got"):
+        hgr_jax.neural(a, a, key=jax.random.key(0), hidden=(4,))
+    with pytest.raises(ValueError, match="init must be a fit of the same networks"):
+        hgr_jax.neural(a, a, key=jax.random.key(0), init=fit)

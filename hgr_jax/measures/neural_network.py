@@ -5,6 +5,7 @@ from __future__ import annotations
 import dataclasses
 import functools
 import itertools
+from collections.abc import Sequence
 from typing import Any
 
 import jax
@@ -40,6 +41,7 @@ def neural(
     key: Array,
     steps: int | None = None,
     learning_rate: ArrayLike = 5e-4,
+    hidden: Sequence[int] = HIDDEN,
     init: NeuralFit | None = None,
 ) -> Array:
     """Return HGR-NN, the correlation that two networks reach by gradient ascent.
@@ -55,7 +57,8 @@ def neural(
       key: a random key, as ``jax.random.key(0)`` makes, for the initial weights; traced.
       steps: of the optimiser, >= 0, static; None for 1000, or 50 from ``init``.
       learning_rate: of Adam, traced.
-      init: a previous fit to as many columns, traced: training goes on from its weights and
+      hidden: widths of the three hidden layers of both networks, static.
+      init: a previous fit of the same networks, traced: training goes on from its weights and
         optimiser state, and ``key`` is not used.
 
     Returns:
@@ -79,8 +82,8 @@ def neural(
       >>> print(bool(hgr_jax.neural(a, a**2, key=jax.random.key(0)) > 0.98))
       True
     """
-    fit = neural_fit(a, b, key=key, steps=steps, learning_rate=learning_rate, init=init)
-    return fit.correlation
+    options: Any = {"steps": steps, "learning_rate": learning_rate, "hidden": hidden, "init": init}
+    return neural_fit(a, b, key=key, **options).correlation
 
 
 def neural_fit(
@@ -90,6 +93,7 @@ def neural_fit(
     key: Array,
     steps: int | None = None,
     learning_rate: ArrayLike = 5e-4,
+    hidden: Sequence[int] = HIDDEN,
     init: NeuralFit | None = None,
 ) -> NeuralFit:
     """Fit HGR-NN: its networks, from which the next fit can start.
@@ -98,7 +102,7 @@ def neural_fit(
     result.
 
     Args:
-      a, b, key, steps, learning_rate, init: as in `neural`.
+      a, b, key, steps, learning_rate, hidden, init: as in `neural`.
 
     Returns:
       A `NeuralFit`, whose ``f`` and ``g`` are `NeuralTransform`.
@@ -115,8 +119,11 @@ def neural_fit(
       True
     """
     a, b = as_pair(a, b)
-    columns = tuple(x.size // x.shape[0] for x in (a, b))
-    start = _initial_state(as_key(key), columns, a.dtype)
+    widths = tuple(check_count("hidden", width) for width in hidden)
+    if len(widths) != len(HIDDEN):
+        raise ValueError(f"hidden must be the widths of {len(HIDDEN)} layers; got {hidden!r}.")
+    sizes = tuple((x.size // x.shape[0], *widths, 1) for x in (a, b))
+    start = _initial_state(as_key(key), sizes, a.dtype)
     if init is not None:
         start = _state_of(init, start)
     if steps is None:
@@ -125,8 +132,8 @@ def neural_fit(
     return _train(a, b, start, rate, steps=check_count("steps", steps, least=0))
 
 
-@functools.partial(jax.jit, static_argnames=("columns", "dtype"))
-def _initial_state(key: Array, columns: tuple[int, int], dtype: DTypeLike) -> Any:
+@functools.partial(jax.jit, static_argnames=("sizes", "dtype"))
+def _initial_state(key: Array, sizes: tuple[tuple[int, ...], ...], dtype: DTypeLike) -> Any:
     """Return the layers of both networks, uniform over ±1/sqrt(inputs), and Adam's state."""
 
     def uniform(key: Array, shape: tuple[int, ...], inputs: int) -> Array:
@@ -136,9 +143,9 @@ def _initial_state(key: Array, columns: tuple[int, int], dtype: DTypeLike) -> An
     networks = tuple(
         tuple(
             (uniform(fold(part, 2 * i), (p, q), p), uniform(fold(part, 2 * i + 1), (q,), p))
-            for i, (p, q) in enumerate(itertools.pairwise((inputs, *HIDDEN, 1)))
+            for i, (p, q) in enumerate(itertools.pairwise(widths))
         )
-        for part, inputs in zip(jax.random.split(key), columns, strict=True)
+        for part, widths in zip(jax.random.split(key), sizes, strict=True)
     )
     return networks, optax.adam(0.0).init(networks)
 
@@ -156,7 +163,7 @@ def _state_of(init: Any, like: Any) -> Any:
         [(leaf.shape, leaf.dtype) for leaf in jax.tree.leaves(tree)] for tree in (state, like)
     )
     if kinds != expected:
-        raise ValueError("init must be a fit to as many columns of a and b, of the same dtype.")
+        raise ValueError("init must be a fit of the same networks, columns and dtype.")
     return state
 
 

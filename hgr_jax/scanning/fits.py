@@ -136,7 +136,7 @@ class Influence:
         g(b_i) / correlation``; 1 / n if all rows contribute the same.  NaN where the correlation is
         below 2 / sqrt(n): there is nothing to share.
       row: position of that row in the table, from 0.
-      value_without: the correlation without that row; NaN given other columns.
+      value_without: the correlation without that row; NaN of HGR given other columns.
       rows: positions of the rows with the largest contributions, largest first.
       shares: their shares of the correlation.
       dominates: whether the share is large, as `Status.ONE_ROW` of a fit says.
@@ -363,8 +363,8 @@ class HostPair:
         return (before[0], before[1]), (f, g)
 
     def _value_without(self, row: int) -> float:
-        """The measure without a row; NaN given other columns, whose regression takes all rows."""
-        if self.conditioning is not None:
+        """The measure without a row; NaN of HGR given others, whose regression takes all rows."""
+        if self.conditioning is not None and self.is_ranked:
             return math.nan
         return self.restricted(np.arange(len(self.rows)) != row).value
 
