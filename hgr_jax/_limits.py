@@ -1,4 +1,4 @@
-"""Limits: of degrees, which the command line tells without loading JAX, and of the machine."""
+"""Limits: of degrees and p-values, without loading JAX, and of the machine."""
 
 from __future__ import annotations
 
@@ -9,6 +9,10 @@ from pathlib import Path
 
 MAX_DEGREE = 50
 """Largest degree in a scan and in the command line."""
+
+SMALLEST_OF_TAIL = 1e-8
+"""Smallest p-value by a tail beyond permutations, signs or shifts.  Where the law is known, tails
+that are fitted to draws are within a factor of some 10 down to it, and of 1,000 at 1e-12."""
 
 
 def available_memory() -> int | None:

@@ -10,6 +10,8 @@ import math
 import re
 from collections.abc import Iterable, Mapping, Sequence
 
+from hgr_jax._limits import SMALLEST_OF_TAIL
+
 SECONDS_PER_DAY = 86400
 
 ELLIPSIS = "\N{HORIZONTAL ELLIPSIS}"
@@ -40,17 +42,19 @@ orders of 200 ranks say 3e-12, and those of 60 say 2e-11 (`bench.rank_law.tail`)
 
 
 def pvalue_as_text(value: float) -> str:
-    """Write a p-value, none smaller than `SMALLEST_PVALUE`; ``-`` for none.
+    """Write a p-value, none smaller than its method may give; ``-`` for none.
 
     Example:
       >>> from hgr_jax._texts import pvalue_as_text
-      >>> pvalue_as_text(0.0314), pvalue_as_text(2e-6), pvalue_as_text(1e-40)
-      ('0.031', '2e-06', '<1e-12')
+      >>> pvalue_as_text(0.0314), pvalue_as_text(1e-8), pvalue_as_text(1e-40)
+      ('0.031', '<1e-08', '<1e-12')
     """
     if math.isnan(value):
         return "-"
     if value < SMALLEST_PVALUE:
         return f"<{SMALLEST_PVALUE:.0e}"
+    if value == SMALLEST_OF_TAIL:
+        return f"<{SMALLEST_OF_TAIL:.0e}"
     return f"{value:.3f}" if value >= 0.001 else f"{value:.0e}"
 
 

@@ -42,7 +42,7 @@ MAX_PARAMETERS = 8
 BUDGETS = {
     "core": 7_260,
     "measures": 2_884,
-    "inference": 4_357,
+    "inference": 4_355,
     "tables": 5_311,
     "scanning": 7_729,
     "cli": 1_326,

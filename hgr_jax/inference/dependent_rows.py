@@ -37,6 +37,7 @@ from scipy import fft, special
 
 from hgr_jax._arrays import Floats, Integers
 from hgr_jax._checks import as_groups, as_order
+from hgr_jax._limits import SMALLEST_OF_TAIL
 from hgr_jax.core.host.linalg import residuals, top_singular_values
 from hgr_jax.core.host.ranks import BLOCKS, effective_shares, ranks
 from hgr_jax.core.ranks import OF_BOTH
@@ -65,10 +66,6 @@ STATISTIC_TOLERANCE = 1e-9
 
 MAX_NULL_ORDERS = 1000
 """Largest number of orders that the mean of a correlation under independence is taken over."""
-
-SMALLEST_OF_TAIL = 1e-8
-"""Smallest p-value by a tail beyond permutations, signs or shifts.  Where the law is known, tails
-that are fitted to draws are within a factor of some 10 down to it, and of 1,000 at 1e-12."""
 
 MIN_SERIES = 7.0
 """Smallest n (1 - r) / (1 + r) of a series that is not too slow for its length, with r the

@@ -28,6 +28,7 @@ from hgr_jax._checks import (
     check_indexes,
     warn_of_counts,
 )
+from hgr_jax._limits import SMALLEST_OF_TAIL
 from hgr_jax._texts import counted, near_matches
 from hgr_jax._threads import one_blas_thread
 from hgr_jax.core.host.conditioning import (
@@ -44,7 +45,6 @@ from hgr_jax.inference import roys_root
 from hgr_jax.inference.conditional import compare_residuals
 from hgr_jax.inference.dependent_rows import (
     DRAWS,
-    SMALLEST_OF_TAIL,
     TOO_SLOW,
     RowDesign,
     order_tests,

@@ -23,8 +23,9 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from hgr_jax._arrays import Floats, Integers
+from hgr_jax._limits import SMALLEST_OF_TAIL
 from hgr_jax.core.host.ranks import function_count, untied
-from hgr_jax.inference.dependent_rows import RANKS_AT_ONCE, SMALLEST_OF_TAIL
+from hgr_jax.inference.dependent_rows import RANKS_AT_ONCE
 from hgr_jax.inference.rank_law import MIN_TABULATED_ROWS, combined_pvalues, cross_moments
 
 COUNTED_ROWS = 8
