@@ -90,8 +90,8 @@ def plot_fit(fit: Any, a: ArrayLike, b: ArrayLike, *, names: Sequence[str] = ("a
     pearson = 0.0
     if all(values.min() < values.max() for values in (x, y)):
         pearson = np.corrcoef(in_unit(x)[0], in_unit(y)[0])[0, 1]
-    has_levels = any(hasattr(side, "levels") for side in (fit.f, fit.g))
-    title = "data" if has_levels else f"data: |Pearson| {abs(pearson):.3f}"
+    of_numbers = not any(map(_levels_of, (fit.f, fit.g)))
+    title = f"data: |Pearson| {abs(pearson):.3f}" if of_numbers else "data"
     transformed = _draw_fit(panels, fit, (x, y), (name_a, name_b), title)
     projection.scatter(*transformed, **_point_style(len(x)))
     projection.set(
@@ -162,7 +162,7 @@ def _draw_fit(
     """Draw two columns and their transformations; return the transformed columns."""
     data, *curves = panels
     data.scatter(*columns, **_point_style(len(columns[0])))
-    if not any(hasattr(side, "levels") for side in (fit.f, fit.g)):
+    if not any(map(_levels_of, (fit.f, fit.g))):
         _draw_medians(data, columns)
     data.set(title=title, xlabel=names[0], ylabel=names[1])
     _name_levels(data.xaxis, fit.f)
@@ -173,20 +173,26 @@ def _draw_fit(
     ):
         grid = np.linspace(x.min(), x.max(), 200)
         transformed.append(np.asarray(transform(x)))
-        if not hasattr(transform, "levels"):
-            axes.plot(grid, np.asarray(transform(grid)), color="C1", linewidth=2)
         axes.scatter(x, transformed[-1], s=6, alpha=0.3, linewidths=0, color="C0")
-        shape = Shape.of(x, transformed[-1])
-        for turn in () if hasattr(transform, "levels") else shape.turns:
-            axes.axvline(shape.points[turn], color="gray", linewidth=0.8, linestyle=":")
+        if not _levels_of(transform):
+            axes.plot(grid, np.asarray(transform(grid)), color="C1", linewidth=2)
+            shape = Shape.of(x, transformed[-1])
+            for turn in shape.turns:
+                axes.axvline(shape.points[turn], color="gray", linewidth=0.8, linestyle=":")
         axes.set(title=f"copula transformation {letter}", xlabel=name, ylabel=f"{letter}({name})")
         _name_levels(axes.xaxis, transform)
     return transformed
 
 
+def _levels_of(transform: Any) -> Sequence[str]:
+    """Return the levels of a category that is transformed; none of a number."""
+    levels: Sequence[str] = getattr(transform, "levels", ())
+    return levels
+
+
 def _name_levels(axis: Any, transform: Any) -> None:
     """Write the levels of a category along an axis."""
-    labels = [literal(level, MAX_TICK_NAME) for level in getattr(transform, "levels", ())]
+    labels = [literal(level, MAX_TICK_NAME) for level in _levels_of(transform)]
     if 0 < len(labels) <= MAX_ANNOTATED:
         axis.set_ticks(range(len(labels)), labels, fontsize=TICK_POINTS)
 

@@ -40,11 +40,11 @@ LAYERS = (
 MAX_PARAMETERS = 8
 
 BUDGETS = {
-    "core": 7_260,
+    "core": 7_252,
     "measures": 2_884,
     "inference": 4_355,
     "tables": 5_311,
-    "scanning": 7_729,
+    "scanning": 7_734,
     "cli": 1_326,
     "fairness": 3_697,
     "datasets": 197,

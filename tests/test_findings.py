@@ -13,6 +13,7 @@ import pytest
 
 import hgr_jax
 from hgr_jax import scan
+from hgr_jax.scanning import findings
 from hgr_jax.scanning.facts import TableFacts
 from hgr_jax.scanning.findings import Finding, Findings
 from hgr_jax.scanning.remarks import ExaminedPair, RemarkFinder
@@ -164,6 +165,18 @@ def test_another_unit_with_fewer_digits_is_a_copy() -> None:
     # Nearly as close, but no rounding.
     table["m"] += 0.003 * rng.normal(size=500)
     assert scan(table).findings().copies == ()
+
+
+def test_values_of_few_pairs_are_compared(monkeypatch: pytest.MonkeyPatch) -> None:
+    """However many columns are near copies: what their ranks say costs nothing."""
+    rng = np.random.default_rng(33)
+    table = rng.normal(size=(100, 1)) + 0.05 * rng.normal(size=(100, 30))
+    compared = []
+    monkeypatch.setattr(findings, "_correspond", lambda *of: compared.append(of) or False)
+    monkeypatch.setattr(findings, "MOST_COMPARED", 20)
+    found = scan(table).findings()
+    assert len(compared) <= 20
+    assert found.copies == ()
 
 
 def test_copies_of_rows() -> None:

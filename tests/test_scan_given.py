@@ -222,6 +222,8 @@ def test_every_value_and_pvalue_is_that_of_the_pair(rng: np.random.Generator, ho
             assert pair.pvalue_source == test.source == "residuals"
             fit = hgr_jax.hgr_fit(rows[pair.a], rows[pair.b], **options)
             assert found.interval(pair.a, pair.b) == pytest.approx(fit.interval(), abs=1e-6)
+            wide = found.interval(pair.a, pair.b, level=0.99)
+            assert wide == pytest.approx(fit.interval(0.99), abs=1e-6)
             assert found.fit(pair.a, pair.b).explained == pytest.approx(fit.explained, abs=1e-6)
 
 

@@ -17,7 +17,6 @@ the truth.
 from __future__ import annotations
 
 import dataclasses
-import functools
 import math
 from collections.abc import Callable, Iterator, Sequence
 from typing import NamedTuple
@@ -140,7 +139,8 @@ class Bins:
     def of(cls, x: Floats) -> Bins:
         """Return the bins of ``x (n,)``."""
         order = np.argsort(x, kind="stable")
-        points = x[order][np.append(True, np.diff(x[order]) > 0)]
+        rising = x[order]
+        points = rising[np.append(True, np.diff(rising) > 0)]
         if len(points) <= MOST_BINS:
             codes = np.searchsorted(points, x)
             return cls(points, np.stack([points, points], axis=1), codes, np.bincount(codes))
@@ -399,9 +399,10 @@ def describe(
     shape = means[side].along(columns[side])
     step = _step_along(columns[side], columns[1 - side], means[side].share)
     if step is not None:
-        way, *ends = "up" if step[0] else "down", *dict.fromkeys(map(formats[side], step[1:]))
-        where = f"{'between' if len(ends) > 1 else 'near'} {names[side]} = {' and '.join(ends)}"
-        return f"{names[1 - side]} steps {way} {where}"
+        is_up, *ends = step
+        way, texts = "up" if is_up else "down", [*dict.fromkeys(map(formats[side], ends))]
+        where = "between" if len(texts) > 1 else "near"
+        return f"{names[1 - side]} steps {way} {where} {names[side]} = {' and '.join(texts)}"
     return mean_in_words(names[side], names[1 - side], shape, formats[side])
 
 
@@ -544,14 +545,10 @@ def _near_polynomial(
         kept = np.corrcoef(fit(scale * x - center), g)[0, 1]
         if kept >= LEAST_KEPT * whole:
             variable = name if name.isidentifier() else "x"
-            powers = functools.partial(_powers, fit)
-            text = polynomial_as_text(powers, float(scale), float(center), variable)
+            coefficients = np.asarray(fit.coef, float)
+            text = polynomial_as_text(coefficients, float(scale), float(center), variable)
             yield f"{label} is nearly {text}: {kept:.2f} instead of {whole:.2f}"
             return
-
-
-def _powers(polynomial: np.polynomial.Polynomial, slope: float, offset: float) -> Floats:
-    return np.asarray(polynomial(np.polynomial.Polynomial([offset, slope])).coef)
 
 
 def _of_level_and_number(
@@ -567,10 +564,10 @@ def _of_level_and_number(
     """
     codes, x = columns[0].astype(int), columns[1]
     present, codes = np.unique(codes, return_inverse=True)
-    place = _of_levels_alone(x, codes)
+    place = _correlation_ratio(x, codes)
     if place < LEAST_SHARE_OF_MEAN * whole:
         centers = np.array([np.median(x[codes == level]) for level in range(len(present))])
-        if _of_levels_alone(np.abs(x - centers[codes]), codes) > place:
+        if _correlation_ratio(np.abs(x - centers[codes]), codes) > place:
             spread = f"the spread of {names[1]} differs between levels of {names[0]}"
             return f"{spread}, its place hardly"
     named = np.flatnonzero([levels[code] != OTHER_LEVELS for code in present])
@@ -588,8 +585,8 @@ def _of_level_and_number(
     )
 
 
-def _of_levels_alone(x: Floats, codes: Integers) -> float:
-    """Return the correlation of the ranks of ``x`` with their means in levels."""
+def _correlation_ratio(x: Floats, codes: Integers) -> float:
+    """Return the correlation ratio of the ranks of ``x`` in levels."""
     rank, counts = ranks(x[:, None])[:, 0], np.bincount(codes)
     means = np.bincount(codes, rank - rank.mean()) / counts
     return float(np.sqrt(counts @ means**2 / len(x)) / max(rank.std(), 1e-300))

@@ -24,7 +24,7 @@ from jax import Array, lax
 from jax.typing import DTypeLike
 from numpy.typing import ArrayLike
 
-from hgr_jax._arrays import Floats, is_traced
+from hgr_jax._arrays import is_traced
 from hgr_jax.core.arrays import as_given, as_pair, as_real_array, as_weights
 from hgr_jax.core.bias import is_dominant
 from hgr_jax.core.canonical import PreparedPair, Residuals, Solution, Transformation
@@ -332,14 +332,10 @@ class CopulaTransform:
             return "nan"
         if scale == 0:  # a constant, whose polynomial is 0
             return "0"
-        recurrence = np.asarray(basis.recurrence, np.float64)
-
-        def powers(slope: float, offset: float) -> Floats:
-            with jax.enable_x64(True):
-                moved = PolynomialBasis(jnp.asarray([slope, -offset]), jnp.asarray(recurrence))
-                return np.asarray(_monomials(moved)) @ c
-
-        return polynomial_as_text(powers, scale, center, str(name), digits)
+        with jax.enable_x64(True):
+            framed = PolynomialBasis(jnp.array([1.0, 0.0]), jnp.asarray(basis.recurrence, float))
+            coefficients = np.asarray(_monomials(framed)) @ c
+        return polynomial_as_text(coefficients, scale, center, str(name), digits)
 
 
 _monomials = jax.jit(PolynomialBasis.monomials)

@@ -6,8 +6,6 @@ centred and scaled variable.
 
 from __future__ import annotations
 
-from collections.abc import Callable
-
 import numpy as np
 
 from hgr_jax._arrays import Floats
@@ -25,22 +23,23 @@ MAX_RAW_DIGITS = 5
 MAX_DIGITS = 15
 
 
-Powers = Callable[[float, float], Floats]
-"""Returns the coefficients of a polynomial of ``slope u + offset`` on 1, u, u^2, ..."""
-
-
 def polynomial_as_text(
-    powers: Powers, scale: float, center: float, name: str, digits: int = 3
+    coefficients: Floats, scale: float, center: float, name: str, digits: int = 3
 ) -> str:
     """Write a polynomial of ``scale x - center``, which is in [-1, 1], in powers of x.
 
     Args:
-      powers: of the polynomial.
+      coefficients: of the polynomial, on the powers of that variable.
       scale, center: of the variable.
       name: of x.
       digits: least number of significant digits; there are more where a value would be off by more
         than `LARGEST_ERROR` otherwise.
     """
+    polynomial = np.polynomial.Polynomial(coefficients)
+
+    def powers(slope: float, offset: float) -> Floats:
+        return np.asarray(polynomial(np.polynomial.Polynomial([offset, slope])).coef)
+
     shift, unit = _round_unit(1 / scale, center / scale)
     x = (np.linspace(-1, 1, 201) + center) / scale
     u = (x - shift) / unit

@@ -309,9 +309,9 @@ class HGRFit:
             se = held_out_error / (1 - held_out^2)
 
         with ``highest`` the largest value that the rows support, and z the normal quantile of ``(1
-        + level) / 2``. The low end is 0 exactly where independence is not rejected: ``pvalue >= 1 -
-        level``. It is at most 2 ((1 - level) / 2)^(1 / n) - 1: n tosses of two coins of this
-        correlation may all agree. A high end above 1 - 1 / n is 1.
+        + level) / 2``.  The low end is 0 exactly where independence is not rejected: ``pvalue >= 1
+        - level``.  It is at most 2 ((1 - level) / 2)^(1 / n) - 1: n tosses of two coins of this
+        correlation may all agree.  A high end above 1 - 1 / n is 1.
 
         Args:
           level: asked coverage, above 0 and below 1.

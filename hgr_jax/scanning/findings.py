@@ -56,8 +56,11 @@ MIN_ROWS = 20
 MIN_HGR = 0.1
 """Smallest HGR of a finding."""
 
-NEAR_COPY = 0.95
-"""Smallest |Spearman| of near copies."""
+NEAR_COPY, ROUNDED = 0.95, 0.99
+"""Smallest |Spearman| of near copies, and of columns that may differ by rounding alone."""
+
+MOST_COMPARED = 200
+"""Largest number of pairs whose values are compared, those with the largest HGR."""
 
 RELATED = 0.9
 """Smallest |Spearman| of columns whose pairs with one column, or with related ones, are shown
@@ -274,9 +277,12 @@ def groups_of(
     correspond one to one, or values are those of another unit, rounded.
     """
     pairs = scan._rows
-    monotone = monotone_of(pairs)
+    monotone, value = monotone_of(pairs), hgr_of(pairs)
+    are_near = monotone >= least
+    compared = np.flatnonzero(~are_near & ((monotone >= ROUNDED) | (value >= ALMOST_ONE)))
+    compared = compared[np.argsort(-value[compared], kind="stable")[:MOST_COMPARED]]
     near: dict[int, list[tuple[int, int]]] = {}
-    for row in np.flatnonzero((monotone >= NEAR_COPY) | (hgr_of(pairs) >= ALMOST_ONE)).tolist():
+    for row in [*np.flatnonzero(are_near).tolist(), *compared.tolist()]:
         i, j = sorted(pairs.pairs[row].tolist())
         near.setdefault(i, []).append((j, row))
     group: dict[str, tuple[str, ...]] = {}
@@ -288,13 +294,20 @@ def groups_of(
             other = scan.names[j]
             if other in group:
                 continue
-            columns = scan.values(name)[rows], scan.values(other)[rows]
-            rounded = monotone[row] >= NEAR_COPY and _differ_by_rounding(*columns)
-            codes = math.isnan(monotone[row]) or len(np.unique(columns[0])) <= MIN_DISTINCT
-            if monotone[row] >= least or rounded or (codes and _one_to_one(*columns)):
+            a, b = scan.values(name)[rows], scan.values(other)[rows]
+            if are_near[row] or _correspond(a, b, monotone[row]):
                 members.append(other)
         group |= dict.fromkeys(members, tuple(members))
     return group
+
+
+def _correspond(a: Floats, b: Floats, monotone: float) -> bool:
+    """Return whether levels, or few values, go one by one, or numbers are the same but rounded.
+
+    ``monotone`` is |Spearman|, NaN with levels.
+    """
+    few = math.isnan(monotone) or len(np.unique(a)) <= MIN_DISTINCT
+    return (few and _one_to_one(a, b)) or (monotone >= ROUNDED and _differ_by_rounding(a, b))
 
 
 def _one_to_one(a: Floats, b: Floats) -> bool:

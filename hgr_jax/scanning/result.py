@@ -9,7 +9,7 @@ from __future__ import annotations
 import dataclasses
 import functools
 import math
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -41,6 +41,7 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
     from hgr_jax.core.fits import KBFit
+    from hgr_jax.core.host.conditional_hgr import ConditionalHGRFit
 
 
 MATRICES = (
@@ -152,12 +153,12 @@ def _pair_keys(first: Any, second: Any) -> Integers:
     return np.asarray(low, np.int64) * 2**32 + high
 
 
-SHOWN_LETTERS = 40
-"""Largest number of letters of a name in a notebook or a terminal."""
+SHOWN_LETTERS, SHOWN_PAIRS = 40, 3
+"""Largest numbers of letters of a name, and of pairs, that the text of a scan shows."""
 
 
-def scan_title(scan: Any) -> str:
-    """Describe a `Scan` in a line."""
+def _as_text(scan: Scan) -> str:
+    """Describe a `Scan` in a line, and its first pairs in a line each."""
     settings, used = scan.settings, len(scan.used)
     is_of_hgr = settings["measure"] == "hgr"
     degrees = "" if is_of_hgr else f", h={settings['h']}, k={settings['k']}"
@@ -167,24 +168,15 @@ def scan_title(scan: Any) -> str:
         kept = f", the first of {counted(top['pairs'], 'pair')} of"
         kept += f" {counted(top['columns'], 'column')}"
         kept += f"; more than chance: {top['discoveries']:,}" if top["tested"] else ""
-    return (
-        f"Scan of {counted(len(scan), 'pair')} of {counted(used, 'column')},"
-        f" {counted(settings['rows'], 'row')}"
-        f" ({settings['measure']}{degrees}{given}){kept}"
-        + (f"; p-values {settings['law']}" if settings.get("smallest_pvalue") else "")
-    )
-
-
-def pairs_as_text(title: str, pairs: Sequence[Any], count: int) -> str:
-    """Return the first of ``count`` pairs in a line each."""
-    lines = [
-        "  {} and {}: {:.3f}".format(
-            *(shortened(name, SHOWN_LETTERS) for name in (pair.a, pair.b)), pair.correlation
-        )
-        for pair in pairs
-    ]
-    more = [f"  ... {count - len(pairs):,} more"] if count > len(pairs) else []
-    return "\n".join([title, *lines, *more])
+    law = f"; p-values {settings['law']}" if settings.get("smallest_pvalue") else ""
+    size = f"{counted(len(scan), 'pair')} of {counted(used, 'column')}"
+    rows, measure = counted(settings["rows"], "row"), settings["measure"]
+    lines = [f"Scan of {size}, {rows} ({measure}{degrees}{given}){kept}{law}"]
+    for pair in scan.top(SHOWN_PAIRS):
+        a, b = (shortened(name, SHOWN_LETTERS) for name in (pair.a, pair.b))
+        lines.append(f"  {a} and {b}: {pair.correlation:.3f}")
+    left = len(scan) - (len(lines) - 1)
+    return "\n".join([*lines, f"  ... {left:,} more"] if left else lines)
 
 
 DESCRIPTIONS = ("skipped", "notes", "settings")
@@ -344,7 +336,7 @@ class Scan:
         return np.array(used, np.intp)
 
     def __repr__(self) -> str:
-        return pairs_as_text(scan_title(self), self.top(3), len(self))
+        return _as_text(self)
 
     def _ordered(self, by: str = "rank_excess") -> PairRows:
         """Return the rows of the pairs that were estimated, sorted as `top` says."""
@@ -478,18 +470,18 @@ class Scan:
         frame = None if self._columns is None else self._columns.frame
         return "pandas" if frame is None else str(frame.implementation.value)
 
-    def fit(self, a: Any, b: Any) -> KBFit | HGRFit:
-        """Fit the transformations of one pair: `hgr_jax.kb_fit` on the rows where both are present.
+    def fit(self, a: Any, b: Any) -> KBFit | HGRFit | ConditionalHGRFit:
+        """Fit one pair on the rows where both are present, by the measure of the scan.
 
-        Of a category, functions of its labels, or of the positions of its levels in
-        ``category(name).levels``.  With a category the value of the fit is not corrected for
-        chance, as that of the scan is (``found[a, b]``, `interval`).  Values are in JAX's default
-        dtype: if float32 cannot tell them apart, a warning says that the fit differs from the scan
-        (which shifts and scales such columns first).
+        HGR as `hgr_jax.hgr_fit` does, also with given columns; HGR-KB as `hgr_jax.kb_fit`, in JAX's
+        default dtype: if float32 cannot tell values apart, a warning says that the fit differs from
+        the scan.  Transformations of a category take its labels, or the positions of its levels in
+        ``category(name).levels``.
 
         Raises:
           KeyError: for a column that is not there or was skipped.
-          ValueError: for a scan that was loaded, which has no data, and one of another measure.
+          ValueError: for a scan that was loaded, which has no data, one of another measure, and of
+            HGR-KB one that is given columns.
 
         Example:
           >>> import numpy as np, hgr_jax
