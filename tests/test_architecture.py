@@ -44,7 +44,7 @@ BUDGETS = {
     "measures": 2_884,
     "inference": 4_355,
     "tables": 5_311,
-    "scanning": 7_734,
+    "scanning": 7_736,
     "cli": 1_326,
     "fairness": 3_697,
     "datasets": 197,

@@ -63,6 +63,14 @@ class TestTable:
         assert count(page) == "29 of 435 pairs"
         assert page.locator("#pager").is_hidden()
 
+    def test_pvalues_at_the_floor_of_their_method_are_below_it(self, show: Open) -> None:
+        made = scan(["x", "y", "z"])
+        rows = [
+            [*row[:4], p, *row[5:]] for row, p in zip(made.rows, (1e-8, 2e-8, 1e-20), strict=True)
+        ]
+        page = show(dataclasses.replace(made, rows=rows))
+        assert sorted(texts(page, 4)) == ["2.0e-8", "<1e-12", "<1e-8"]
+
     def test_sorts_numbers_with_none_last(self, show: Open) -> None:
         page = show(scan(NAMES))
         header = page.locator("#headers th").nth(4)

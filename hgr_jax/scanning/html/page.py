@@ -16,6 +16,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from hgr_jax._files import atomic_write
+from hgr_jax._limits import SMALLEST_OF_TAIL
 from hgr_jax._texts import SMALLEST_PVALUE, counted
 from hgr_jax.scanning.findings import FINDING_HEADERS, Finding, finding_cells
 
@@ -223,6 +224,7 @@ def _page(report: HtmlPage) -> dict[str, Any]:
             | {
                 "help": report.explanations.get(column["name"], ""),
                 "smallest": SMALLEST_PVALUE if column["name"] in report.probabilities else None,
+                "floor": SMALLEST_OF_TAIL,
                 "ordering": column["name"] == report.ordered_by,
             }
             for column in _table_columns(report.columns, report.rows)

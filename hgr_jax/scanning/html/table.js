@@ -96,7 +96,8 @@ const table = (() => {
       return element("td", { class: "name", title: text }, link);
     }
     const text = column.integer && value !== null ? integers.format(value)
-      : column.smallest && value !== null && value < column.smallest ? `<${column.smallest}` : decimals(value);
+      : column.smallest && value !== null && value < column.smallest ? `<${column.smallest}`
+      : column.smallest && value === column.floor ? `<${value}` : decimals(value);
     return element("td", { class: "number", title: value ?? "none" }, text);
   }
 
