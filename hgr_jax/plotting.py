@@ -132,7 +132,7 @@ def plot_given(
         along = columns[side], left[1 - side]
         axes.scatter(*along, **_point_style(len(along[0])))
         _draw_medians(axes, along)
-        axes.set(title=f"what is left of {of}", xlabel=by, ylabel=f"ranks of {of}, standard deviations")
+        axes.set(title=f"what is left of {of}", xlabel=by, ylabel=f"ranks of {of} (sd 1)")
     projection.scatter(*transformed, **_point_style(len(transformed[0])))
     correlation = np.corrcoef(*transformed)[0, 1]
     projection.set(title=f"projection: correlation {correlation:.3f}", xlabel="f", ylabel="g")
