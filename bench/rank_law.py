@@ -131,7 +131,7 @@ def tail(rows: int, least: float = 1e-13) -> Iterator[tuple[float, float]]:
     f = column.functions()[: column.reliable]
 
     def logs(orders: NDArray[np.intp]) -> Floats:
-        return combined_pvalues(cross_moments(f, f[:, orders]), rows).log_p
+        return combined_pvalues(cross_moments(f / rows, f[:, orders]), rows).log_p
 
     orders = np.argsort(rng.random((POPULATION, rows)), axis=1)
     log_p, found = 0.0, logs(orders)

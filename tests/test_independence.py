@@ -61,7 +61,7 @@ def test_it_is_the_block_of_the_least_pvalue(
     assert found.statistic == pytest.approx(values[found.degrees], abs=1e-9)
     mean = np.mean([1 / math.tan(math.pi * min(p, 0.99)) for p in pvalues.values()])
     f, g = functions(a), functions(b)
-    log_p = combined_pvalues(cross_moments(f, g[:, None]), rows).log_p
+    log_p = combined_pvalues(cross_moments(f / len(a), g[:, None]), rows).log_p
     # Near 0 as the first term of the series of the arctangent.
     expected = 0.5 - math.atan(mean) / math.pi if mean < 1e3 else 1 / (math.pi * mean)
     assert log_p[0] == pytest.approx(math.log(expected), abs=1e-6)
@@ -71,8 +71,8 @@ def test_exact_for_few_rows(rng: np.random.Generator) -> None:
     a, b = rng.standard_normal((2, 7))
     f, g = functions(a), functions(b)
     every = np.array(list(itertools.permutations(range(7))))
-    all_p = combined_pvalues(cross_moments(f, g[:, every]), 7).log_p
-    observed = combined_pvalues(cross_moments(f, g[:, None]), 7).log_p
+    all_p = combined_pvalues(cross_moments(f / len(a), g[:, every]), 7).log_p
+    observed = combined_pvalues(cross_moments(f / len(a), g[:, None]), 7).log_p
     exact = np.mean(all_p <= observed[0] + 1e-9)
     found = independence_test(a, b)
     assert found.source == "exact"

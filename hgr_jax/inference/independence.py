@@ -54,7 +54,9 @@ from hgr_jax.inference.level_tables import CELLS_AT_ONCE
 from hgr_jax.inference.level_tests import LevelPairs, LevelTests, functions_of_column, table_of
 from hgr_jax.inference.orders import (
     COUNTED_ROWS,
+    FixedSide,
     draws_at,
+    fixed_and_moved,
     most_draws,
     orders_at,
     scores_of_untied,
@@ -82,9 +84,6 @@ variables."""
 
 CACHED_BYTES = 2**28
 """Bytes of the designs that `ConditionalTests` keeps."""
-
-MOST_TABLE_CELLS = 4096
-"""Largest number of cells of tables of counts that are drawn in place of orders of the rows."""
 
 MOST_AT_ONCE = 64
 """Largest number of columns whose tests with one column `ConditionalTests` does together."""
@@ -288,24 +287,32 @@ def _test_of_orders(
     seed: tuple[int, ...],
 ) -> IndependenceTest:
     """Test two numbers by orders of the rows of the second."""
-    share = None if weights is None else weights / weights.sum()
     f, g = (side.functions() for side in sides)
     rows, count = effective_row_count(f.shape[1], weights), f.shape[1]
-    if share is not None:
+    if weights is None:
+        fixed, moved, turned = fixed_and_moved([side.codes for side in sides], (f, g))
+    else:
         # Ranks without weights, as the ranks of b must not change when its rows are permuted.
         f, g = (
             RankedColumn.of_values(z).functions()[: len(old)]
             for z, old in zip(columns, (f, g), strict=True)
         )
-        f = f - (f @ share)[:, None]
+        fixed, moved, turned = FixedSide.of_weighted(f, weights), g, False
 
     def combined_in(orders: Integers) -> Combined:
-        return combined_pvalues(cross_moments(f, g[:, orders], share), rows)
+        m = np.concatenate(
+            [
+                cross_moments(fixed.functions, moved.take(part, axis=1))
+                for part in fixed.parts_of(orders, len(moved))
+            ],
+            axis=2,
+        )
+        return combined_pvalues(m.swapaxes(0, 1) if turned else m, rows)
 
     def scores(place: int) -> Floats:
         return combined_in(orders_at(count, seed, place, most)).log_p
 
-    if share is None and count < MIN_TABULATED_ROWS and all(z.of_levels is None for z in sides):
+    if weights is None and count < MIN_TABULATED_ROWS and all(z.of_levels is None for z in sides):
         scores = functools.partial(scores_of_untied, count, seed)
     data = combined_in(np.arange(count)[None])
     test = test_by_orders(scores, float(data.log_p[0]), count, rarest_order(*sides), most)
@@ -377,24 +384,21 @@ def test_levels_by_orders(
     key: Any,
 ) -> IndependenceTest:
     """Test two columns, one or both of codes of levels, by orders of the rows of one."""
-    count, share = len(columns[0]), None if weights is None else weights / weights.sum()
+    count = len(columns[0])
     f, g = (functions_of_column(x, of) for x, of in zip(columns, is_level, strict=True))
     rows, degrees = effective_row_count(count, weights), (len(f), len(g))
     if not all(degrees):
         return OF_CONSTANT
-    # The side of fewer functions is permuted, beside sums over the rows of each value of the other.
-    swapped = share is None and len(f) < len(g)
-    fixed, moved, column = (g, f, columns[1]) if swapped else (f, g, columns[0])
-    fixed = fixed / count if share is None else (f - (f @ share)[:, None]) * share
-    column = column if share is None else np.arange(float(count))  # weights differ between rows
-    by_value = np.argsort(column, kind="stable")
-    first = np.unique(column[by_value], return_index=True)[1]
-    of_values, of_rows = fixed[:, by_value[first]], moved.T.take(by_value, axis=0)
-    at_once = max(1, CELLS_AT_ONCE // moved.size)
+    if weights is None:
+        fixed, moved, _ = fixed_and_moved(columns, (f, g))
+    else:
+        fixed, moved = FixedSide.of_weighted(f, weights), g
+    of_values, of_rows = fixed.functions[:, fixed.first], np.ascontiguousarray(moved.T)
 
     def values_in(orders: Integers) -> Floats:
-        parts = (orders[i : i + at_once] for i in range(0, len(orders), at_once))
-        sums = (np.add.reduceat(of_rows.take(part, axis=0), first, axis=1) for part in parts)
+        parts = fixed.parts_of(orders, len(moved))
+        # The rows of each value of the fixed side are summed first.
+        sums = (np.add.reduceat(of_rows.take(part, axis=0), fixed.first, axis=1) for part in parts)
         moments = np.concatenate([of_values @ total for total in sums])
         return np.minimum(top_singular_values(np.moveaxis(moments, 0, -1)), 1)
 
@@ -432,7 +436,7 @@ def _scores_of_tables(
 
     sides = [np.unique(x, return_index=True, return_counts=True)[1:] for x in columns]
     cells, rows = math.prod(len(counts) for _, counts in sides), len(columns[0])
-    if cells > min(MOST_TABLE_CELLS, rows):
+    if cells * math.log(rows) > rows:  # SciPy would take the time of the rows too
         return None
     f, g = (z[:, first] for z, (first, _) in zip(functions, sides, strict=True))
     table = stats.random_table(sides[0][1], sides[1][1])
@@ -502,8 +506,8 @@ def _tests_by_law(
     for place, functions in enumerate(of_others):
         g[: len(functions), place] = functions
     degrees = np.array([[len(f)] * len(others), [*map(len, of_others)]])
-    share = None if weights is None else weights / weights.sum()
-    found = combined(top_values(cross_moments(f, g, share)), rows, degrees)
+    share = 1 / f.shape[1] if weights is None else weights / weights.sum()
+    found = combined(top_values(cross_moments(f * share, g)), rows, degrees)
     effective_rows = rows * x.effective_share * np.array([z.effective_share for z in others])
     law = log_probability(found.log_p, np.maximum(effective_rows, MIN_TABULATED_ROWS))
     rarest = np.array([rarest_order(x, z) for z in others])

@@ -27,6 +27,7 @@ import numpy as np
 from scipy import special
 
 from hgr_jax._arrays import Floats, Integers
+from hgr_jax._threads import in_threads
 from hgr_jax.core.host.linalg import top_singular_values
 from hgr_jax.inference.rank_law import two_sided_log_tails
 
@@ -96,8 +97,10 @@ def log_pvalues(pairs: Sequence[LevelPair], seed: tuple[int, ...]) -> Floats:
     shapes: dict[tuple[int, ...], list[int]] = {}
     for place, pair in enumerate(pairs):
         shapes.setdefault((*pair.f.shape, *pair.g.shape), []).append(place)
-    for places in shapes.values():
-        log_p[places] = _by_random_tables([pairs[place] for place in places], seed)
+    of_shapes = [[pairs[place] for place in places] for places in shapes.values()]
+    found = in_threads(lambda alike: _by_random_tables(alike, seed), of_shapes)
+    for places, each in zip(shapes.values(), found, strict=True):
+        log_p[places] = each
     return log_p
 
 

@@ -58,16 +58,15 @@ class Combined(NamedTuple):
     values: Floats
 
 
-def cross_moments(f: Floats, g: Floats, share: Floats | None = None) -> Floats:
+def cross_moments(f: Floats, g: Floats) -> Floats:
     """Return the moments M ``(h, k, N)`` of ``f (h, n)`` and ``g (k, N, n)``, 0 outside blocks.
 
-    ``share (n,)`` are weights of sum 1.
+    ``f`` are functions times the shares of the rows.
     """
     (h, rows), (k, count, _) = f.shape, g.shape
-    scaled = f / rows if share is None else f * share
     m = np.zeros((h, k, count))
     for i, j in BLOCKS:
-        products = scaled[:i] @ g[:j].reshape(-1, rows).T
+        products = f[:i] @ g[:j].reshape(-1, rows).T
         m[:i, :j] = products.reshape(len(products), -1, count)
     return m
 

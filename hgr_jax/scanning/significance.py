@@ -14,6 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from hgr_jax._arrays import Floats, Integers
+from hgr_jax._threads import in_threads
 from hgr_jax.inference import roys_root
 from hgr_jax.inference.independence import (
     OF_RESIDUALS,
@@ -123,9 +124,11 @@ def test_pairs(
     if test.kind == "permutation" and not kernels.ranked:
         _permute(tests, table, without_law, test)
     else:
-        for place in np.flatnonzero(without_law).tolist():
-            found = _test_by_orders(table.features, pairs[place], test)
-            tests.pvalue[place], tests.source[place] = found.pvalue, SOURCES.index(found.source)
+        places = np.flatnonzero(without_law)
+        places = places[np.argsort(rows[places])]  # pairs of as many rows share their orders
+        found = in_threads(lambda pair: _test_by_orders(table.features, pair, test), pairs[places])
+        tests.pvalue[places] = [each.pvalue for each in found]
+        tests.source[places] = [SOURCES.index(each.source) for each in found]
     return tests
 
 
