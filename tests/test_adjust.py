@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from hgr_jax.inference import adjust, corrected
-from hgr_jax.inference.multiplicity import METHODS
+from hgr_jax.inference.multiplicity import ADJUSTMENTS
 
 
 def test_corrected() -> None:
@@ -33,18 +33,13 @@ def by_definition(p: list[float], method: str) -> list[float]:
     m = len(p)
     result = [0.0] * m
     for place, i in enumerate(order):
-        if method == "bonferroni":
-            value = p[i] * m
-        elif method == "holm":
-            value = max(p[order[j]] * (m - j) for j in range(place + 1))
-        else:
-            factor = sum(1 / (j + 1) for j in range(m)) if method == "by" else 1
-            value = min(p[order[j]] * m * factor / (j + 1) for j in range(place, m))
+        factor = sum(1 / (j + 1) for j in range(m)) if method == "by" else 1
+        value = min(p[order[j]] * m * factor / (j + 1) for j in range(place, m))
         result[i] = min(value, 1.0)
     return result
 
 
-@pytest.mark.parametrize("method", METHODS)
+@pytest.mark.parametrize("method", ADJUSTMENTS)
 @given(p=FAMILIES)
 def test_every_family_is_adjusted_as_defined(method: str, p: np.ndarray) -> None:
     found = adjust(p, method)

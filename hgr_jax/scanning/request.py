@@ -29,7 +29,7 @@ from hgr_jax._checks import (
 from hgr_jax._texts import near_matches
 from hgr_jax.inference.dependent_rows import DRAWS, RowDesign
 from hgr_jax.inference.independence import refuse_with_design
-from hgr_jax.inference.multiplicity import FALSE_DISCOVERY_METHODS
+from hgr_jax.inference.multiplicity import ADJUSTMENTS
 from hgr_jax.inference.orders import seed_of
 from hgr_jax.scanning.features import Kernels
 from hgr_jax.tables.columns import Drawn
@@ -81,7 +81,7 @@ class Test:
 
     def __post_init__(self) -> None:
         """Check the options."""
-        check_choice("fdr", self.fdr, FALSE_DISCOVERY_METHODS)
+        check_choice("fdr", self.fdr, ADJUSTMENTS)
         check_choice("test", self.kind, TESTS)
         if self.permutations is not None:
             check_count("permutations", self.permutations)
