@@ -26,8 +26,8 @@ from hgr_jax.inference.level_tables import (
     log_tail_of_merged_levels,
 )
 from hgr_jax.inference.rank_law import fisher_log_pvalues
-from hgr_jax.inference.roys_root.law import (
-    ColumnMoments,
+from hgr_jax.inference.roys_root.validity import (
+    Moments,
     is_valid,
     log_errors,
     moments_of_levels,
@@ -76,18 +76,23 @@ class LevelPairs:
     heaviest: Floats
     table: Callable[[int], Integers] | None
 
-    def moments(self, side: int) -> list[ColumnMoments]:
-        """Return the moments of the functions of one column of each pair."""
-        known: dict[tuple[int, bool], ColumnMoments] = {}
-        found = []
-        for counts, is_level in zip(self.counts[side], self.of_levels[:, side], strict=True):
-            key = id(counts), bool(is_level)
+    def moments(self) -> Moments:
+        """Return the products of the moments of the functions of both columns."""
+        known: dict[tuple[int, bool], Moments] = {}
+
+        def moments_of(counts: Integers, is_level: bool) -> Moments:
+            key = id(counts), is_level
             if key not in known:
                 known[key] = (
                     moments_of_levels(counts) if is_level else moments_of_ranks(counts, RANK_DEGREE)
                 )
-            found.append(known[key])
-        return found
+            return known[key]
+
+        first, second = (
+            [*map(moments_of, counts, is_level.tolist())]
+            for counts, is_level in zip(self.counts, self.of_levels.T, strict=True)
+        )
+        return Moments(*(np.array(first) * np.array(second)).T)
 
 
 class LevelTests:
@@ -103,23 +108,23 @@ class LevelTests:
         self.pairs = pairs
         of_categories, rows = pairs.of_levels.all(axis=1), pairs.rows
         self.source = np.where(of_categories, "asymptotic", "rank").astype("<U12")
-        moments = pairs.moments(0), pairs.moments(1)
+        moments = pairs.moments()
         values = np.array([[*map(len, side)] for side in pairs.counts])
         log_p = roys_root.log_survival(pairs.statistic, rows, *pairs.degrees.T)
         likely = log_p > np.log(MIN_PVALUE)
-        close = log_errors(*moments, rows, pairs.statistic) <= MAX_LOG_ERROR
+        close = log_errors(moments, rows, pairs.statistic) <= MAX_LOG_ERROR
         few = values.prod(axis=0) <= MAX_TABLE_CELLS
         at_hand = few & (pairs.table is not None)
         of_two = at_hand & (values == 2).all(axis=0)
         of_tables = at_hand & ~close & ~likely & ~of_two
         right = of_categories | close | np.isinf(log_p)
-        corrections = tail_corrections(*moments, rows, np.where(right, 0, log_p))
+        corrections = tail_corrections(moments, rows, np.where(right, 0, log_p))
         self.log_p = np.minimum(log_p + np.where(right, 0, corrections), 0)
         for i in np.flatnonzero(of_categories & ~close & (log_p <= np.log(MAX_OF_TAIL))).tolist():
             one, other = (_rounded_counts(side[i], rows[i]) for side in pairs.counts)
             tail = log_tail_of_merged_levels((one, other), pairs.statistic[i])
             self.log_p[i] = min(np.logaddexp(log_p[i], tail), 0)
-        valid = is_valid(*moments, pairs.heaviest)
+        valid = is_valid(moments, pairs.heaviest)
         self.log_p[~(valid | (few & likely) | of_tables)] = np.nan
         self._test_exactly(np.flatnonzero(of_two))
         # The tails of rare levels are those of categories.

@@ -1,46 +1,27 @@
 """Roy's largest root: the law of HGR-KB between independent variables.
 
 * `log_survival`, `quantile`, `mean`: the law itself, exact into the far tail;
-* `log_survival_of_many`: `log_survival` at very many values, by interpolation;
-* `is_valid`: for which pairs of columns the law holds;
-* `log_errors`, `tail_corrections`: by how much it errs in its tail.
-
-The law holds for many rows, whatever the features.  How many rows are enough depends on these:
-under independence the entries of the matrix of cross moments have skewness of the order of
-
-    sqrt(S_a S_b / n),      S = || mean of q x q x q ||^2   (third moments of orthonormal features)
-
-and a row in which both columns are extreme moves the statistic, in units of 1 / sqrt(n), by
-
-    sqrt(L_a L_b / n),      L = max |q|^2.
-
-Where both are small the law holds far into the tail (`bench.calibration` has the rejection rates);
-elsewhere take a permutation test.
+* `log_survival_of_many`: `log_survival` at very many values, by interpolation.
 """
 
 from __future__ import annotations
 
-import dataclasses
 import functools
 from collections.abc import Iterator
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
-from numpy.typing import ArrayLike, NDArray
 
-from hgr_jax._arrays import Floats
-from hgr_jax.core.host.polynomials import polynomials_at
+from hgr_jax._arrays import Floats, Integers, chunks, groups
 from hgr_jax.inference.roys_root.pfaffian import Roots, log_tails, roots
 
 _SMALLEST_CORRELATION = 1e-150  # its square is still a double; below it every probability is 0 or 1
-_BLOCK = 1 << 21
 _LARGEST = np.nextafter(1.0, 0.0)
 _INFINITE = 1e12
-_ROOT_TOLERANCE = 4 * np.finfo(np.float64).eps
-_MEAN_LOGITS = (21.0, -38.0)
-_MEAN_NODES = (12, 64)
-_MEAN_TOLERANCE = 1e-8  # of the ends of the ranges that the nodes are spread over
+_BLOCK = 1 << 21
+_BEYOND_EDGE = 9.0  # the probability that t exceeds its edge by so much is some exp(-81 / 2)
+_MEAN_NODES = 128
 
 
 def log_survival(
@@ -95,7 +76,8 @@ def log_survival(
     result[regular & (values >= 1)] = -np.inf
     inside = regular & (values > _SMALLEST_CORRELATION) & (values < 1)
     for part, problem, column in _by_dimensions(n, p, q, inside):
-        result[part] = _tails(values[part], problem, column)[0]
+        c = values[part]
+        result[part] = log_tails(c * c, (1 - c) * (1 + c), problem, column)[0]
     return result.reshape(shape)[()]
 
 
@@ -165,54 +147,54 @@ def mean(n: npt.ArrayLike, p: npt.ArrayLike, q: npt.ArrayLike) -> npt.NDArray[np
     """
     _, (n, p, q), shape = _broadcast_freedom("correlation", 0.0, n, p, q)
     result = _point_mass(p, q)
+    nodes, weights = np.polynomial.legendre.leggauss(_MEAN_NODES)
     for part, problem, column in _by_dimensions(n, p, q, _has_law(n, p, q)):
-        result[part] = _means(problem)[column]
+        last = np.minimum(_last(problem), np.sqrt(35 * problem.n))  # there c is nearly 1
+        t = last * (1 + nodes[:, None]) / 2
+        log_p = _tails(t.ravel(), problem, np.tile(np.arange(len(last)), _MEAN_NODES))[0]
+        slope = (
+            t / problem.n * np.exp(-(t**2) / problem.n) / _correlation_at(t, problem.n)
+        )  # dc / dt
+        means = last / 2 * (weights @ (np.exp(log_p).reshape(t.shape) * slope))
+        result[part] = means[column]
     return result.reshape(shape)[()]
 
 
-def _means(problem: Roots) -> Floats:
-    """Return the integral of the survival function (D,), by Gauss-Legendre where it varies."""
-    column = np.arange(problem.a.size)
-    logits = np.repeat(_MEAN_LOGITS, column.size)
-    solved = _solve(logits, problem, np.tile(column, len(_MEAN_LOGITS)), _MEAN_TOLERANCE)
-    ends = [np.zeros(column.size), *solved.reshape(-1, column.size)]
-    total = np.zeros(column.size)
-    for start, end, count in zip(ends[:-1], ends[1:], _MEAN_NODES, strict=True):
-        nodes, weights = np.polynomial.legendre.leggauss(count)
-        # Towards c = 1 the integrand falls as a power of sqrt(1 - c): its root is the variable.
-        points = end - (end - start) * (1 - nodes[:, None]) ** 2 / 4
-        weights = weights * (1 - nodes)
-        values = np.exp(_tails(points.ravel(), problem, np.tile(column, count))[0])
-        total += (end - start) / 2 * (weights @ values.reshape(points.shape))
-    return total
-
-
-def _solve(
-    logits: Floats, problem: Roots, column: npt.NDArray[np.intp], tolerance: float = _ROOT_TOLERANCE
-) -> Floats:
-    """Find where log P(KB > c) - log P(KB <= c) falls to ``logits`` (N,)."""
+def _solve(logits: Floats, problem: Roots, column: Integers) -> Floats:
+    """Return the correlations c where log P(KB > c) - log P(KB <= c) falls to ``logits`` (N,)."""
     from scipy.optimize import elementwise  # loads slowly
 
-    def excess(c: Floats, place: Floats) -> Floats:
-        chosen = place.astype(np.intp)
-        upper, lower = _tails(c, problem, column[chosen])
-        return np.clip(upper - lower, -_INFINITE, _INFINITE) - logits[chosen]
+    def excess(t: Floats, place: Floats, logit: Floats) -> Floats:
+        upper, lower = _tails(t, problem, place.astype(np.intp))
+        return np.clip(upper - lower, -_INFINITE, _INFINITE) - logit
 
-    everything = np.arange(logits.size, dtype=np.float64)
-    low, high = np.full(logits.size, _SMALLEST_CORRELATION), np.full(logits.size, _LARGEST)
-    edge = (np.sqrt(problem.p) + np.sqrt(problem.q)) / np.sqrt(problem.a[column] + 1)
-    for factor in (0.5, 1.0, 1.5, 3.0):
-        trial = np.sqrt(1 / (1 + (factor * edge) ** -2))
-        value = excess(trial, everything)
-        low = np.where((value > 0) & (trial > low), trial, low)
-        high = np.where((value <= 0) & (trial < high), trial, high)
-    tolerances = {"xatol": 0.0, "xrtol": tolerance, "fatol": 0.0}
-    found = elementwise.find_root(excess, (low, high), args=(everything,), tolerances=tolerances)
-    return np.where(np.isnan(found.x), high, found.x)  # nearer to 1 than any double
+    last = _last(problem)[column]
+    start = np.full(len(last), _SMALLEST_CORRELATION)
+    tolerances = {"xatol": 0.0, "xrtol": 4 * np.finfo(np.float64).eps, "fatol": 0.0}
+    found = elementwise.find_root(
+        excess, (start, last), args=(1.0 * column, logits), tolerances=tolerances
+    )
+    return _correlation_at(np.where(np.isnan(found.x), last, found.x), problem.n[column])
 
 
-def _tails(c: Floats, problem: Roots, column: npt.NDArray[np.intp]) -> tuple[Floats, Floats]:
-    return log_tails(c * c, (1 - c) * (1 + c), problem, column)
+def _correlation_at(t: Floats, n: Floats | float) -> Floats:
+    """Return c at t = sqrt(-n log(1 - c^2)), of which the law is nearly the same for all n."""
+    return np.sqrt(-np.expm1(-(t**2) / n))
+
+
+def _last(problem: Roots) -> Floats:
+    """Return values of t (D,) that chance does not exceed, or where 1 - c^2 is still a double."""
+    n, p, q = problem.n, problem.p, problem.q
+    return np.minimum(
+        (np.sqrt(p) + np.sqrt(q) + _BEYOND_EDGE) * np.sqrt(n / (n - p - q)), np.sqrt(700 * n)
+    )
+
+
+def _tails(t: Floats, problem: Roots, column: Integers) -> tuple[Floats, Floats]:
+    """Return log P(KB > c) and log P(KB <= c) at t (N,); 1 - c^2 keeps all digits near c = 1."""
+    logs = -(t**2) / problem.n[column]
+    with np.errstate(divide="ignore"):
+        return log_tails(-np.expm1(logs), np.exp(logs), problem, column)
 
 
 def _broadcast_freedom(
@@ -251,32 +233,28 @@ def _point_mass(p: Floats, q: Floats) -> npt.NDArray[np.float64]:
 
 def _by_dimensions(
     n: Floats, p: Floats, q: Floats, chosen: npt.NDArray[np.bool_]
-) -> Iterator[tuple[npt.NDArray[np.intp], Roots, npt.NDArray[np.intp]]]:
+) -> Iterator[tuple[Integers, Roots, Integers]]:
     """Yield the ``chosen`` entries by p and q with the column of their n, in blocks of n."""
     indices = np.flatnonzero(chosen)
-    small, large = np.minimum(p, q)[indices], np.maximum(p, q)[indices]
-    for smaller, larger in _distinct_pairs(small, large):
-        part = indices[(small == smaller) & (large == larger)]
+    small, large = (side(p, q)[indices].astype(np.intp) for side in (np.minimum, np.maximum))
+    for _, group in groups(small * (1 + large.max(initial=0)) + large):
+        smaller, larger = int(small[group[0]]), int(large[group[0]])
+        part = indices[group]
         rows, column = np.unique(n[part], return_inverse=True)
-        block = max(1, int(_BLOCK / (smaller + larger) ** 2))
-        for start in range(0, rows.size, block):
+        for block in chunks(np.arange(rows.size), _BLOCK // (smaller + larger) ** 2):
+            inside = (column >= block[0]) & (column <= block[-1])
             problem = (
-                _roots_of_one(float(rows[0]), int(smaller), int(larger))
+                _roots_of_one(float(rows[0]), smaller, larger)
                 if rows.size == 1
-                else roots(rows[start : start + block], int(smaller), int(larger))
+                else roots(rows[block], smaller, larger)
             )
-            inside = (column >= start) & (column < start + block)
-            yield part[inside], problem, column[inside] - start
+            yield part[inside], problem, column[inside] - block[0]
 
 
 @functools.lru_cache(maxsize=256)
 def _roots_of_one(n: float, p: int, q: int) -> Roots:
     """Return `roots` of one number of rows, which the tests of one table share."""
     return roots(np.array([n]), p, q)
-
-
-def _distinct_pairs(first: Floats, second: Floats) -> list[tuple[float, float]]:
-    return [(one, two) for one in np.unique(first) for two in np.unique(second[first == one])]
 
 
 NODES = 320
@@ -299,19 +277,16 @@ def log_survival_of_many(
     result = np.empty(c.shape)
     small, large = np.minimum(p, q), np.maximum(p, q)
     # A single number for each law sorts faster than (n, p, q).
-    which, base = np.unique(n, return_inverse=True)[1], large.max(initial=0) + 1
-    _, first, place, counts = np.unique(
-        (which * base + small) * base + large,
-        return_index=True,
-        return_inverse=True,
-        return_counts=True,
-    )
-    few = (counts < MIN_VALUES_TO_INTERPOLATE)[place]
-    if few.any():
-        result[few] = log_survival(c[few], n[few], p[few], q[few])
-    for law in np.flatnonzero(counts >= MIN_VALUES_TO_INTERPOLATE):
-        chosen, one = np.flatnonzero(place == law), first[law]
-        result[chosen] = _interpolate_law(c[chosen], n[one], small[one], large[one])
+    which, base = np.unique(n, return_inverse=True)[1], 1 + int(large.max(initial=0))
+    few = [np.zeros(0, np.intp)]
+    for _, part in groups((which * base + small) * base + large):
+        if len(part) < MIN_VALUES_TO_INTERPOLATE:
+            few.append(part)
+        else:
+            one = part[0]
+            result[part] = _interpolate_law(c[part], n[one], small[one], large[one])
+    part = np.concatenate(few)
+    result[part] = log_survival(c[part], n[part], p[part], q[part])
     return result.reshape(shape)
 
 
@@ -323,8 +298,7 @@ def _interpolate_law(c: Floats, n: float, p: float, q: float) -> Floats:
     if min(p, q) == 0 or n <= p + q or not len(at) or np.ptp(at) < 1e-9:
         return log_survival(c, n, p, q)
     nodes = np.linspace(at.min(), at.max(), NODES)
-    correlations = np.sqrt(-np.expm1(-(np.expm1(nodes) ** 2) / n))
-    values = log_survival(np.minimum(correlations, _LARGEST), n, p, q)
+    values = log_survival(np.minimum(_correlation_at(np.expm1(nodes), n), _LARGEST), n, p, q)
     place = (at - nodes[0]) / (nodes[1] - nodes[0])
     first = np.clip(place.astype(np.intp) - 2, 0, NODES - 6)  # of the six nodes around a value
     interpolated = np.zeros(len(at))
@@ -334,113 +308,3 @@ def _interpolate_law(c: Floats, n: float, p: float, q: float) -> Floats:
         interpolated += weight * values[first + j]
     log_p[inside] = np.minimum(interpolated, 0)
     return log_p
-
-
-MAX_SKEWNESS = 1.0
-"""Largest skewness of the entries of M at which the law holds."""
-
-MAX_REACH = 1.5
-"""Largest influence of one row at which the law holds."""
-
-MIN_CELL_VARIANCE = 200.0
-"""Smallest variance of a count in a 2 x 2 table at which the law holds: below, its steps show."""
-
-
-@dataclasses.dataclass(frozen=True)
-class ColumnMoments:
-    """Moments of the orthonormal features of a column, which decide whether the law holds.
-
-    ``skewness`` and ``reach`` are S and L of the module; ``two_valued`` is the variance of the
-    indicator of a column of two values, else infinity.
-    """
-
-    skewness: float
-    reach: float
-    two_valued: float
-
-
-def moments_of_ranks(counts: ArrayLike, degree: int) -> ColumnMoments:
-    """Return the moments of polynomials of ranks, from the number of rows of each value."""
-    counts = np.asarray(counts, np.float64)
-    if (counts == 1).all():
-        return _without_ties(len(counts), degree)
-    return _moments_of_polynomials(counts, degree)
-
-
-@functools.lru_cache(maxsize=4096)
-def _without_ties(rows: int, degree: int) -> ColumnMoments:
-    return _moments_of_polynomials(np.ones(rows), degree)
-
-
-def _moments_of_polynomials(counts: Floats, degree: int) -> ColumnMoments:
-    share = counts / counts.sum()
-    ranks = 2 * np.cumsum(share) - share - 1
-    return _column_moments(polynomials_at(ranks, share, degree).T, share)
-
-
-def moments_of_levels(counts: ArrayLike) -> ColumnMoments:
-    """Return the moments of the indicators of a category, from the number of rows of each level."""
-    counts = np.asarray(counts, np.float64)
-    share = counts[counts > 0] / counts.sum()
-    return _column_moments((np.eye(len(share)) - share[None, :]) / np.sqrt(share)[None, :], share)
-
-
-def _column_moments(features: Floats, share: Floats) -> ColumnMoments:
-    products = (features[:, :, None] * features[:, None, :]).reshape(len(features), -1)
-    third = (features * share[:, None]).T @ products
-    variance = share[0] * share[-1] if len(share) == 2 else np.inf
-    return ColumnMoments(
-        skewness=float(np.sum(third**2)),
-        reach=float(np.max(np.sum(features**2, axis=1))),
-        two_valued=float(variance),
-    )
-
-
-def is_valid(
-    first: list[ColumnMoments], second: list[ColumnMoments], rows: Any
-) -> NDArray[np.bool_]:
-    """Return whether the law holds for each of N pairs of columns.
-
-    ``rows (N,)`` is the number of rows where both are present; with weights, ``sum w^2 / max w^2``,
-    which makes neither moment too small.
-    """
-    rows = np.maximum(np.asarray(rows, np.float64), 1)
-    skewness = np.sqrt(_moment_products(first, second, "skewness") / rows)
-    reach = np.sqrt(_moment_products(first, second, "reach") / rows)
-    variance = rows * _moment_products(first, second, "two_valued")
-    return (skewness <= MAX_SKEWNESS) & (reach <= MAX_REACH) & (variance >= MIN_CELL_VARIANCE)
-
-
-def log_errors(
-    first: list[ColumnMoments], second: list[ColumnMoments], rows: Floats, statistic: Floats
-) -> Floats:
-    """Return about how much the logarithm of a p-value by the law errs, at the most.
-
-    The terms of third and fourth order in t = sqrt(n) statistic, which grow into the tail:
-    t^3 sqrt(S_a S_b / n) / 6 + t^4 / (8 n).
-    """
-    t = np.sqrt(rows) * statistic
-    return t**3 * np.sqrt(_moment_products(first, second, "skewness") / rows) / 6 + t**4 / (
-        8 * rows
-    )
-
-
-def tail_corrections(
-    first: list[ColumnMoments], second: list[ColumnMoments], rows: Floats, log_p: Floats
-) -> Floats:
-    """Return what to add to the logarithm of a p-value of functions of ranks beside a category.
-
-        0.023 sqrt(L_a L_b / n) (log p + 3)^2,   of log p between -20 and -3, beyond a line
-
-    a fit to p-values of 30 to 300 rows: corrected ones of 1e-5 are within a factor of 3 of those
-    by permutation in 9 of 10 cases, and less often below them than above.
-    """
-    depth = np.clip(-3 - log_p, 0, 17)
-    beyond = np.maximum(-20 - log_p, 0)
-    reach = np.sqrt(_moment_products(first, second, "reach") / rows)
-    return np.minimum(0.023 * reach * (depth**2 + 2 * depth * beyond), np.maximum(-log_p, 0))
-
-
-def _moment_products(first: list[ColumnMoments], second: list[ColumnMoments], name: str) -> Floats:
-    one, other = (np.array([getattr(m, name) for m in side], float) for side in (first, second))
-    return one * other

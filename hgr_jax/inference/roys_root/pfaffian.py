@@ -51,6 +51,7 @@ class Roots:
 
     p: int
     q: int
+    n: Floats
     a: Floats
     log_mass: Floats
     log_kappa: Floats
@@ -87,6 +88,7 @@ def roots(n: Floats, p: int, q: int) -> Roots:
     return Roots(
         p=p,
         q=q,
+        n=n,
         a=a,
         log_mass=log_mass,
         log_kappa=log_kappa,
