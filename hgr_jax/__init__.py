@@ -22,7 +22,8 @@ if TYPE_CHECKING:
     from hgr_jax.core.modes import SpectrumFit
     from hgr_jax.core.status import Status
     from hgr_jax.inference.hgr_fits import HGRFit, hgr_fit
-    from hgr_jax.inference.independence import ConditionalTests, IndependenceTest, independence_test
+    from hgr_jax.inference.independence import ConditionalTests, independence_test
+    from hgr_jax.inference.results import IndependenceTest
     from hgr_jax.inference.selection import select_degrees
     from hgr_jax.measures import (
         AceFit,
@@ -111,7 +112,8 @@ _HOMES = {
     "core.kernels": ("polynomial_kernel",),
     "core.modes": ("SpectrumFit",),
     "inference.hgr_fits": ("HGRFit", "hgr_fit"),
-    "inference.independence": ("ConditionalTests", "IndependenceTest", "independence_test"),
+    "inference.independence": ("ConditionalTests", "independence_test"),
+    "inference.results": ("IndependenceTest",),
     "inference.selection": ("select_degrees",),
     "scanning.api": ("hgr_matrix", "scan"),
     "scanning.request": ("Categories", "Execution", "Given", "Test", "Top"),

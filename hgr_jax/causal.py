@@ -24,11 +24,8 @@ import numpy as np
 
 from hgr_jax._checks import check_choice
 from hgr_jax._optional import require
-from hgr_jax.inference.independence import (
-    ConditionalTests,
-    IndependenceTest,
-    independence_test,
-)
+from hgr_jax.inference.independence import ConditionalTests, independence_test
+from hgr_jax.inference.results import IndependenceTest
 
 __all__ = ["causal_learn_test", "dowhy_test", "pgmpy_test", "tigramite_test"]
 

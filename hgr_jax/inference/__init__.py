@@ -1,7 +1,7 @@
 """Is it more than chance, and how much of it is bias?  Functions of data on the host.
 
 * `independence`: `independence_test`, the test to begin with, by ranks, and `ConditionalTests`, of
-  one table, given other columns;
+  one table, given other columns; `results`: what they return;
 * `hgr_fits`: `hgr_fit`, HGR with an interval, a p-value and its transformations;
 * `conditional`: products of residuals of functions of ranks, given other variables;
 * `rank_law`: the law of several blocks of functions of ranks;
@@ -29,10 +29,11 @@ from hgr_jax.inference import roys_root
 if TYPE_CHECKING:
     from hgr_jax.core.host.conditional_hgr import ConditionalHGRFit
     from hgr_jax.inference.hgr_fits import HGRFit, LevelTransform, RankTransform, hgr_fit
-    from hgr_jax.inference.independence import ConditionalTests, IndependenceTest, independence_test
+    from hgr_jax.inference.independence import ConditionalTests, independence_test
     from hgr_jax.inference.intervals import corrected, upper_bound
     from hgr_jax.inference.multiplicity import adjust
     from hgr_jax.inference.permutation import PermutationTest, permutation_test
+    from hgr_jax.inference.results import IndependenceTest
     from hgr_jax.inference.selection import DegreeSelection, select_degrees
 
 __all__ = [
@@ -58,10 +59,11 @@ __getattr__ = names_in_modules(
     __name__,
     {
         "hgr_fits": ("ConditionalHGRFit", "HGRFit", "LevelTransform", "RankTransform", "hgr_fit"),
-        "independence": ("ConditionalTests", "IndependenceTest", "independence_test"),
+        "independence": ("ConditionalTests", "independence_test"),
         "intervals": ("corrected", "upper_bound"),
         "multiplicity": ("adjust",),
         "permutation": ("PermutationTest", "permutation_test"),
+        "results": ("IndependenceTest",),
         "selection": ("DegreeSelection", "select_degrees"),
     },
 )

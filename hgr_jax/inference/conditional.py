@@ -33,13 +33,11 @@ class ResidualTest:
       pvalues: of the three sums of squares.
       correlation: the partial correlation of largest z-score, of functions at ``places``.
       places: of the functions of both variables.
-      count: number of pairs of functions, of which that is one.
     """
 
     pvalues: Floats
     correlation: float
     places: tuple[int, int]
-    count: int
 
 
 def compare_residuals(
@@ -81,7 +79,7 @@ def compare_residuals(
     scale = given.rows * max(np.sqrt(variances[0] * variances[1]), 1e-300)
     correlation = float(min(abs(law.total[top]) / scale, 1.0))
     places = int(a.places[i[top]]), int(b.places[j[top]])
-    return ResidualTest(np.array(pvalues), correlation, places, len(i))
+    return ResidualTest(np.array(pvalues), correlation, places)
 
 
 @dataclasses.dataclass(frozen=True)

@@ -41,6 +41,7 @@ from hgr_jax._limits import SMALLEST_OF_TAIL
 from hgr_jax.core.host.linalg import residuals, top_singular_values
 from hgr_jax.core.host.ranks import BLOCKS, effective_shares, ranks
 from hgr_jax.core.ranks import OF_BOTH
+from hgr_jax.inference.results import IndependenceTest
 
 ROWS_PER_TIME = 2
 """Smallest number of rows at each time, on average, of a panel."""
@@ -64,14 +65,10 @@ RANKS_AT_ONCE = 1_000_000
 STATISTIC_TOLERANCE = 1e-9
 """Relative difference of two statistics that counts as none."""
 
-MAX_NULL_ORDERS = 1000
-"""Largest number of orders that the mean of a correlation under independence is taken over."""
-
 MIN_SERIES = 7.0
 """Smallest n (1 - r) / (1 + r) of a series that is not too slow for its length, with r the
 correlation of successive ranks: near 1 half of n (1 - r), whose 5% point for random walks is 14
 (Dickey & Fuller 1979)."""
-
 
 TOO_SLOW = (
     "too slow for the length of the series (a trend, or a random walk): shifts suppose that one"
@@ -88,8 +85,8 @@ class RowDesign:
       rows: ``(n,)``, positions of the rows, sorted by group and then by their order.
       sizes: ``(G,)``, numbers of rows of the groups; of one series, n.
       ordered: whether the groups are series, which are shifted; otherwise rows are permuted.
-      cells: of a panel, ``(n,)``, the place of each row in a grid ``(S, T)`` of series and times,
-        flat; None of other rows.
+      cells: of one series and of a panel, ``(n,)``, the place of each row in a grid ``(S, T)`` of
+        series and times, flat; None of other rows.
       shape: of the grid.
     """
 
@@ -121,7 +118,7 @@ class RowDesign:
                     + (" and group." if groups is not None else ": name the series, groups=.")
                 )
         sizes, times = np.bincount(codes), 1 + int(place.max())
-        if order is None or len(sizes) == 1 or ROWS_PER_TIME * times > rows:
+        if order is None or (len(sizes) > 1 and ROWS_PER_TIME * times > rows):
             return cls(positions, sizes, order is not None)
         cells = codes[positions] * times + place[positions]
         return cls(positions, sizes, True, cells, (len(sizes), times))
@@ -129,10 +126,12 @@ class RowDesign:
     @property
     def is_shifted(self) -> bool:
         """Whether all circular shifts, of one series or of a panel, are its orders."""
-        series, times = self.shape
-        return self.ordered and (
-            len(self.sizes) == 1 or (self.cells is not None and series <= times)
-        )
+        return 0 < self.shape[0] <= self.shape[1]
+
+    @property
+    def is_panel(self) -> bool:
+        """Whether the rows are several series at the same times."""
+        return self.shape[0] > 1
 
     @property
     def source(self) -> str:
@@ -140,11 +139,6 @@ class RowDesign:
         if not self.ordered:
             return "within"
         return "shifts" if self.is_shifted or self.cells is None else "exchanges"
-
-    @property
-    def times(self) -> int:
-        """The number of shifts: of rows of one series, or of times of a panel."""
-        return len(self.rows) if self.cells is None else self.shape[1]
 
     @property
     def starts(self) -> Integers:
@@ -161,7 +155,7 @@ class RowDesign:
     def smallest_pvalue(self, draws: float = math.inf) -> float:
         """Return the smallest p-value by so many draws of the orders; by all shifts, if these."""
         if self.is_shifted:
-            return 1 / self.times
+            return 1 / self.shape[1]
         logs = np.log(self.sizes) if self.ordered else special.gammaln(self.sizes + 1.0)
         if self.cells is not None:
             logs = special.gammaln(self.shape[0] + 1.0)
@@ -174,23 +168,15 @@ class RowDesign:
             plain = np.broadcast_to(np.arange(series), (count, series))
             cells = generator.permuted(plain, axis=1)[..., None] * times + np.arange(times)
             return np.asarray(cells.reshape(count, -1))
-        starts = np.repeat(self.starts, self.sizes)
+        row = np.arange(len(self.rows))
         if self.ordered:
             shifts = generator.integers(0, self.sizes, (count, len(self.sizes)))
-            return self.shifted(np.repeat(shifts, self.sizes, axis=1))
+            start, size = (np.repeat(each, self.sizes) for each in (self.starts, self.sizes))
+            later = row - start + np.repeat(shifts, self.sizes, axis=1)
+            return np.asarray(later % size + start)
         group = np.repeat(np.arange(len(self.sizes)), self.sizes)
-        keys = generator.random((count, len(starts)), np.float64) + group
+        keys = generator.random((count, len(row)), np.float64) + group
         return np.asarray(np.argsort(keys, axis=1))
-
-    def shifted(self, shifts: Any) -> Integers:
-        """Return the sorted rows, each so many rows later in its group, in a circle."""
-        if self.cells is not None:
-            series, times = self.shape
-            return np.add.outer(
-                np.arange(series) * times, (np.arange(times) + shifts) % times
-            ).ravel()
-        starts, sizes = (np.repeat(each, self.sizes) for each in (self.starts, self.sizes))
-        return np.asarray((np.arange(len(starts)) - starts + shifts) % sizes + starts)
 
     def is_constant(self, values: Floats) -> bool:
         """Return whether a variable ``(n,)`` is constant in each group, where it is present."""
@@ -250,24 +236,24 @@ class RowDesign:
         *,
         of_levels: bool = False,
     ) -> SeriesFunctions:
-        """Return functions ``(d, m)`` of those sorted rows that are ``present (n,)`` as series.
+        """Return functions ``(d, m)`` of the sorted rows as series, of those that are ``present``.
 
         Those of a panel lose the means of each series.
         """
-        present = np.ones(len(self.rows), bool) if present is None else present
-        shape, cells = (1, len(self.rows)), np.arange(len(self.rows))
-        if self.cells is not None:
-            there = np.empty(len(self.rows), bool)
-            there[self.rows] = present
-            shape, cells = self.shape, self.cells
-            functions = self.restricted(there).within(functions)
-        whole, mask = np.zeros((len(functions), math.prod(shape))), np.zeros(math.prod(shape))
-        whole[:, cells[present]], mask[cells[present]] = functions, 1
+        assert self.cells is not None
+        design = self
+        if present is not None:
+            design = self.restricted(present)
+        if self.is_panel:
+            functions = design.within(functions)
+        whole = np.zeros((len(functions) + 1, math.prod(self.shape)))
+        whole[:-1, design.cells], whole[-1, design.cells] = functions, 1
+        transforms = fft.rfft(whole.reshape(-1, *self.shape), axis=-1)
         return SeriesFunctions(
             effective_shares(functions),
-            shape,
-            fft.rfft(whole.reshape(-1, *shape), axis=-1),
-            None if mask.all() else fft.rfft(mask.reshape(shape), axis=-1),
+            self.shape,
+            transforms[:-1],
+            None if whole[-1].all() else transforms[-1],
             of_levels,
         )
 
@@ -328,30 +314,6 @@ def statistics_of(scores: Floats) -> Floats:
     return np.asarray(special.logsumexp(-special.log_ndtr(-scores), axis=0))
 
 
-class DesignTest(NamedTuple):
-    """A test by a `RowDesign`.
-
-    Attributes:
-      pvalue: of the hypothesis that the variables are independent.
-      smallest: the smallest p-value that so many orders support; below it, by the tail of T.
-      lag: rows by which the second variable follows the first, where they depend most.
-      degrees: numbers of functions of the block that says most.
-      value, null_mean: top singular value of the moments of that block, and its mean in all orders.
-    """
-
-    pvalue: float
-    smallest: float
-    lag: int
-    degrees: tuple[int, int]
-    value: float
-    null_mean: float
-
-    @property
-    def is_tail(self) -> bool:
-        """Whether the p-value is by the tail."""
-        return self.pvalue < self.smallest
-
-
 @dataclasses.dataclass(frozen=True)
 class SeriesFunctions:
     """Orthonormal functions of a variable in the order of S series of T times, and transforms.
@@ -403,55 +365,58 @@ def _share_weights(count: Floats, cells: int) -> Floats:
     return np.sqrt(np.minimum(count, np.median(count)) / cells)
 
 
-def shift_test(a: SeriesFunctions, b: SeriesFunctions, lags: Sequence[int] = (0,)) -> DesignTest:
+def shift_test(
+    a: SeriesFunctions, b: SeriesFunctions, lags: Sequence[int] = (0,)
+) -> IndependenceTest:
     """Test two series by all circular shifts of one, for the largest statistic over ``lags``."""
     times = a.shape[1]
     entries = entries_of(len(a.shares), len(b.shares), (a.of_levels, b.of_levels))
     smallest = len(lags) / times
     if not entries.blocks:
-        return DesignTest(1.0, smallest, 0, (0, 0), 0.0, 0.0)
-    sums, kept, largest_square = np.zeros((len(entries.blocks), times)), [], 0.0
-    # Moments of the lags, and of some other shifts for their mean, are kept.
-    shifts = np.r_[np.array(lags) % times, : times : max(1, times // MAX_NULL_ORDERS)]
+        return IndependenceTest(0.0, 1.0, "shifts", (0, 0), smallest_pvalue=smallest)
+    sums, at_lags, largest_square = np.zeros((len(entries.blocks), times)), [], 0.0
     for part in entries.parts(max(1, SHIFTS_AT_ONCE // math.prod(a.shape))):
         moments = a.moments_of_shifts(b, part)
         sums += block_sums(moments, part.inside)
         largest_square = max(largest_square, float(np.max(np.mean(moments**2, axis=1))))
-        kept.append(moments[:, shifts])
+        at_lags.append(moments[:, lags])
     scores = normal_scores(sums)
-    one = statistics_of(scores)
-    statistics = np.stack([np.roll(one, -lag) for lag in lags], axis=1)
+    statistics = statistics_of(scores)
+    place = max(range(len(lags)), key=lambda place: (statistics[lags[place]], -abs(lags[place])))
+    value, degrees = _strongest_block(
+        scores[:, lags[place]], np.concatenate(at_lags)[:, place], entries
+    )
+    largest = np.max([np.roll(statistics, -lag) for lag in lags], axis=0)
     least = SMALLEST_OF_TAIL if _is_normal(largest_square, a.shares, b.shares) else smallest
-    moments = np.concatenate(kept)
-    return _decide(statistics, scores[:, np.array(lags)], moments, entries, lags, smallest, least)
+    pvalue = _pvalue(largest, len(entries.blocks) * len(lags), smallest, least)
+    source = "tail" if pvalue < smallest else "shifts"
+    return IndependenceTest(value, pvalue, source, degrees, lags[place], smallest)
 
 
-def _decide(
-    statistics: Floats,
-    scores: Floats,
-    moments: Floats,
-    entries: BlockEntries,
-    lags: Sequence[int],
-    smallest: float,
-    least: float,
-) -> DesignTest:
-    """Decide by the statistics ``(R, L)`` of R orders, that of the data first, at L lags.
+def _pvalue(statistics: Floats, terms: int, smallest: float, least: float) -> float:
+    """Return the p-value of the first of the statistics ``(R,)`` of R orders.
 
-    ``scores (B, L)`` of the blocks and the first L ``moments (E, L + m)`` are of the data.  Where
-    no more orders reach its statistic than is ``smallest``, the tail goes on, down to ``least``.
+    Where no more orders reach it than is ``smallest``, the tail of the largest of so many ``terms``
+    goes on, down to ``least``.
     """
-    largest = statistics.max(axis=1)
-    reached = largest >= largest[0] * (1 - STATISTIC_TOLERANCE)
-    place = max(range(len(lags)), key=lambda place: (statistics[0, place], -abs(lags[place])))
-    best = int(np.argmax(scores[:, place]))
-    values = _top_values(moments, entries, best)
+    reached = statistics >= statistics[0] * (1 - STATISTIC_TOLERANCE)
     pvalue = max(float(np.mean(reached)), smallest)
-    if pvalue <= smallest:
-        # Of a large statistic the mean of Q over the blocks and lags is nearly the law.
-        tail = scores.size * math.exp(-largest[0])
-        pvalue = min(pvalue, max(tail, least))
-    value, mean = float(values[place]), float(values[len(lags) :].mean())
-    return DesignTest(pvalue, smallest, lags[place], entries.blocks[best], value, mean)
+    if pvalue > smallest:
+        return pvalue
+    # Of a large statistic the mean of Q over the blocks and lags is nearly the law.
+    return min(pvalue, max(terms * math.exp(-statistics[0]), least))
+
+
+def _strongest_block(
+    scores: Floats, moments: Floats, entries: BlockEntries
+) -> tuple[float, tuple[int, int]]:
+    """Return the top singular value of the block with the largest of ``scores (B,)``, and its size.
+
+    ``moments (E,)`` are of the data.
+    """
+    best = int(np.argmax(scores))
+    matrix = moments[entries.inside[best] > 0].reshape(*entries.blocks[best], 1)
+    return min(float(top_singular_values(matrix)[0]), 1.0), entries.blocks[best]
 
 
 def order_tests(
@@ -462,8 +427,7 @@ def order_tests(
     draws: int,
     generator: np.random.Generator,
     levels: Sequence[tuple[bool, bool]],
-    lags: Sequence[int] = (0,),
-) -> list[DesignTest]:
+) -> list[IndependenceTest]:
     """Test several variables against one, by random orders of the rows of that one.
 
     Args:
@@ -472,48 +436,44 @@ def order_tests(
       draws: largest number of random orders.
       generator: of these.
       levels: for each of the others, whether it and the moved one are categories.
-      lags: of series, rows by which the moved variable may follow the others.
     """
     entries = [entries_of(len(f), len(moved), of) for f, of in zip(others, levels, strict=True)]
     smallest, of_moved = design.smallest_pvalue(draws), effective_shares(moved)
-    results = [DesignTest(1.0, smallest, 0, (0, 0), 0.0, 0.0) for _ in others]
+    none = IndependenceTest(0.0, 1.0, design.source, (0, 0), smallest_pvalue=smallest)
+    results = [none for _ in others]
     active = [place for place, each in enumerate(entries) if each.blocks]
     moments: dict[int, list[Floats]] = {place: [] for place in active}
     present: Floats = np.any(moved, axis=0).astype(float)  # cells of a panel without a row are 0
     counts: list[Floats] = []
-    done = 0
-    at_once = max(1, RANKS_AT_ONCE // (moved.shape[1] * len(lags)))
-    for stop in sorted({min(FIRST_DRAWS, draws), draws}):
-        while done < stop and active:
-            orders = design.drawn(generator, min(at_once, stop - done))
-            done += len(orders)
-            if not counts:
-                orders = np.concatenate([np.arange(orders.shape[1])[None], orders])
-            if design.ordered:
-                orders = np.stack([design.shifted(lag)[orders] for lag in lags], axis=1)
-                orders = orders.reshape(-1, orders.shape[-1])
-            counts.append(present[orders] @ present)
-            shape = design.shape if design.cells is not None and tuple(lags) == (0,) else None
-            found = _moments_in_orders(others, moved, entries, active, orders, shape)
-            for place, part in found.items():
-                moments[place].append(part)
-        for place in [*active]:
+    at_once = max(1, RANKS_AT_ONCE // moved.shape[1])
+    orders, done = np.arange(moved.shape[1])[None], 0  # the rows as they are come first
+    first = min(FIRST_DRAWS, draws)
+    while active:
+        counts.append(present[orders] @ present)
+        for place, part in _moments_in_orders(
+            others, moved, entries, active, orders, design
+        ).items():
+            moments[place].append(part)
+        for place in [*active] if done in (first, draws) else ():
             all_moments = np.concatenate(moments[place], axis=1)
             if not present.all():
                 counted = np.concatenate(counts)
                 all_moments *= _share_weights(counted, len(present)) * len(present) / counted
             scores = normal_scores(block_sums(all_moments, entries[place].inside))
-            statistics = statistics_of(scores).reshape(-1, len(lags))
             largest_square = float(np.max(np.mean(all_moments**2, axis=1)))
             least = smallest
             if _is_normal(largest_square, effective_shares(others[place]), of_moved):
                 least = max(SMALLEST_OF_TAIL, design.smallest_pvalue())
-            few = all_moments[:, : len(lags) + MAX_NULL_ORDERS]
-            results[place] = _decide(
-                statistics, scores[:, : len(lags)], few, entries[place], lags, smallest, least
-            )
-            if results[place].pvalue > STOP_SHARE:
+            pvalue = _pvalue(statistics_of(scores), len(scores), smallest, least)
+            value, degrees = _strongest_block(scores[:, 0], all_moments[:, 0], entries[place])
+            source = "tail" if pvalue < smallest else design.source
+            results[place] = IndependenceTest(value, pvalue, source, degrees, 0, smallest)
+            if pvalue > STOP_SHARE:
                 active.remove(place)
+        if done == draws:
+            break
+        orders = design.drawn(generator, min(at_once, (first if done < first else draws) - done))
+        done += len(orders)
     return results
 
 
@@ -523,12 +483,9 @@ def _moments_in_orders(
     entries: Sequence[BlockEntries],
     active: Sequence[int],
     orders: Integers,
-    shape: tuple[int, int] | None,
+    design: RowDesign,
 ) -> dict[int, Floats]:
-    """Return moments ``(E, R)`` of the active others and the moved variable in R orders.
-
-    Orders of a panel of this ``shape`` exchange its series: their products are taken once.
-    """
+    """Return moments ``(E, R)`` of the active others and the moved variable in R orders."""
     moments = {
         place: np.empty((len(entries[place].left), len(orders)), moved.dtype) for place in active
     }
@@ -538,13 +495,15 @@ def _moments_in_orders(
         sides = [others[place][used[place]] for place in active]
         if not any(map(len, sides)):
             continue
-        if shape is None:
+        if design.cells is None:
             products = np.concatenate(sides) @ one[orders].T / len(one)
-        else:
-            of_series = np.concatenate(sides).reshape(-1, *shape) @ one.reshape(shape).T
-            cells = orders[:, :: shape[1]] // shape[1] + np.arange(shape[0]) * shape[0]
+        else:  # series are exchanged: their products are taken once
+            series, times = design.shape
+            of_series = np.concatenate(sides).reshape(-1, series, times)
+            of_series = of_series @ one.reshape(series, times).T
+            cells = orders[:, ::times] // times + np.arange(series) * series
             taken = of_series.reshape(len(of_series), -1).take(cells, axis=1)
-            products = taken @ np.full(shape[0], 1 / len(one))
+            products = taken @ np.full(series, 1 / len(one))
         ends = np.cumsum([len(side) for side in sides])[:-1]
         for place, part in zip(active, np.split(products, ends), strict=True):
             moments[place][entries[place].right == j] = part
@@ -557,9 +516,3 @@ def _is_normal(largest_square: float, *shares: Floats) -> bool:
     ``largest_square`` is the largest mean square of a moment; of n independent rows it is 1 / n.
     """
     return all(bool((share**2 >= MIN_NORMAL_ROWS * largest_square).all()) for share in shares)
-
-
-def _top_values(moments: Floats, entries: BlockEntries, block: int) -> Floats:
-    """Return the top singular value ``(R,)`` of a block of moments ``(E, R)``."""
-    matrices = moments[entries.inside[block] > 0].reshape(*entries.blocks[block], -1)
-    return np.minimum(top_singular_values(matrices), 1)

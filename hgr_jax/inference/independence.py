@@ -17,7 +17,6 @@ from typing import Any
 
 import numpy as np
 import numpy.typing as npt
-from scipy import special
 
 from hgr_jax._arrays import Floats, Integers
 from hgr_jax._checks import (
@@ -41,7 +40,6 @@ from hgr_jax.core.host.estimates import HGREstimate
 from hgr_jax.core.host.explained import MAX_SHARE_EXPLAINED, GivenVariables
 from hgr_jax.core.host.linalg import top_singular_values
 from hgr_jax.core.host.ranks import MOST_FUNCTIONS, RankedColumn, effective_row_count
-from hgr_jax.inference import roys_root
 from hgr_jax.inference.conditional import compare_residuals
 from hgr_jax.inference.dependent_rows import (
     DRAWS,
@@ -75,6 +73,7 @@ from hgr_jax.inference.rank_law import (
     test_long_blocks,
     top_values,
 )
+from hgr_jax.inference.results import OF_CONSTANT, OF_MISSING, IndependenceTest
 from hgr_jax.inference.roys_root.law import log_survival_of_many
 from hgr_jax.tables.variables import read_given, read_pair
 
@@ -89,46 +88,6 @@ MOST_AT_ONCE = 64
 """Largest number of columns whose tests with one column `ConditionalTests` does together."""
 
 TEST_METHODS = ("auto", "permutation")
-
-
-@dataclasses.dataclass(frozen=True)
-class IndependenceTest:
-    """The result of `independence_test`.
-
-    Attributes:
-      statistic: largest correlation of combinations of the functions that decided, in [0, 1].
-      pvalue: of the hypothesis that the variables are independent.
-      source: where the p-value comes from: "rank", the law of independent ranks; "exact", the law
-        of two variables of two values, of a table of counts, or of all orders of at most 8 rows;
-        "asymptotic", Roy's law of two categories; "permutation"; "tail", where fewer than 10
-        permutations, or no other shift, reach the statistic: extrapolated by a tail that is fitted
-        to the largest of them, and no smaller than 1e-8; "residuals", given other variables, no
-        smaller than 1e-8; "explained", 1 where a or b is a function of the given variables, so that
-        nothing but rounding is left to test; "shifts", circular shifts of series; "exchanges" of
-        whole series of a panel; "within", orders of the rows within groups; "between", the test of
-        one row for each group.
-      degrees: numbers of functions of a and of b, in the block with the smallest p-value; given
-        other variables, the places of the two functions whose residuals are most correlated.
-      null_mean: mean of ``statistic`` at these degrees, where the variables are independent.
-      lag: of series, by how many rows b follows a where they depend most.
-      smallest_pvalue: the smallest p-value that the shifts, or the draws within groups, support,
-        beyond which there is the tail; 0 where there are none.
-      explained: shares of the variance of the ranks of a and of b (of a category, of the indicator
-        of its first level) that the given variables explain.
-    """
-
-    statistic: float
-    pvalue: float
-    source: str
-    degrees: tuple[int, int]
-    null_mean: float
-    lag: int = 0
-    smallest_pvalue: float = 0.0
-    explained: tuple[float, float] = (0.0, 0.0)
-
-
-OF_CONSTANT = IndependenceTest(0.0, 1.0, "exact", (0, 0), 0.0)
-OF_MISSING = IndependenceTest(np.nan, np.nan, "", (0, 0), np.nan)
 
 
 @one_blas_thread()
@@ -198,8 +157,8 @@ def independence_test(
         categorical series.
       order: True where the rows are in order as they stand, or numbers or dates ``(n,)`` to sort
         them by, all different (with groups, in each group); None for exchangeable rows.
-      lags: by how many rows b follows a (negative: precedes it), an int or several, shorter than
-        half of the shortest series; None for 0.  The p-value allows for their number.
+      lags: of one series, by how many rows b follows a (negative: precedes it), an int or several,
+        shorter than half of it; None for 0.  The p-value allows for their number.
       groups: labels ``(n,)`` of any type, or None.
       method: "auto", as above, or "permutation".  With ``given`` it must be "auto".
       permutations: largest number of random orders, int >= 1; None for 9,999, of fewer than 20
@@ -235,7 +194,11 @@ def independence_test(
     """
     beside = {"weights": weights, "given": given}
     check_indexes(a=a, b=b, **beside, order=order, groups=groups)
-    refuse_lags_without_order(lags, order)
+    if lags is not None and (order is None or groups is not None):
+        raise ValueError(
+            "lags are of one series in order: name the order, order=True or order=dates, and leave"
+            " groups= out."
+        )
     if order is not None or groups is not None:
         refuse_with_design({**beside, "method": None if method == "auto" else method})
     check_choice("method", method, TEST_METHODS)
@@ -262,8 +225,7 @@ def independence_test(
             of_groups = (design.of_groups(x), design.of_groups(y))
             test = independence_test(*of_groups, permutations=permutations, key=key)
             return dataclasses.replace(test, source="between")
-        shortest = int(design.sizes.min())
-        lags = as_lags(0 if lags is None else lags, shortest)
+        lags = as_lags(0 if lags is None else lags, len(x))
         draws = DRAWS if permutations is None else permutations
         return _test_of_design((x, y), is_level, design, lags, draws, np.random.default_rng(seed))
     if any(is_level):
@@ -316,18 +278,12 @@ def _test_of_orders(
         scores = functools.partial(scores_of_untied, count, seed)
     data = combined_in(np.arange(count)[None])
     test = test_by_orders(scores, float(data.log_p[0]), count, rarest_order(*sides), most)
-    return _test_result(data, test.pvalue, test.source, rows)
+    return _test_result(data, test.pvalue, test.source)
 
 
 def _follows_rank_law(x: RankedColumn, y: RankedColumn, rows: float) -> bool:
     """Return whether two variables have the law of ranks."""
     return min(x.reliable, y.reliable) > 0 and rows >= MIN_TABULATED_ROWS
-
-
-def refuse_lags_without_order(lags: Any, order: Any) -> None:
-    """Raise for lags of rows that are in no order."""
-    if order is None and lags is not None:
-        raise ValueError("lags are of rows in an order: name it, order=True or order=dates.")
 
 
 def refuse_with_design(options: Mapping[str, Any]) -> None:
@@ -373,7 +329,7 @@ def test_levels(
     if np.isnan(tests.log_p[0]):
         return test_levels_by_orders(columns, is_level, weights, permutations, key)
     pvalue, source = float(np.exp(tests.log_p[0])), str(tests.source[0])
-    return IndependenceTest(float(value[0]), pvalue, source, degrees, _null_mean(rows, *degrees))
+    return IndependenceTest(float(value[0]), pvalue, source, degrees)
 
 
 def test_levels_by_orders(
@@ -417,8 +373,7 @@ def test_levels_by_orders(
         of_tables = _scores_of_tables(columns, (f, g), scores_of, seed, most)
     scores = of_orders if of_tables is None else of_tables
     test = test_by_orders(scores, float(scores_of(value)[0]), count, rarest, most)
-    null_mean = _null_mean(rows, *degrees)
-    return IndependenceTest(float(value[0]), test.pvalue, test.source, degrees, null_mean)
+    return IndependenceTest(float(value[0]), test.pvalue, test.source, degrees)
 
 
 def _scores_of_tables(
@@ -474,13 +429,8 @@ def _test_of_design(
         test = shift_test(one, other, lags)
     else:
         f, g = (design.in_cells(design.within(side)) for side in (f, g))
-        (test,) = order_tests(
-            [f], g, design, draws=draws, generator=generator, lags=lags, levels=[is_level]
-        )
-    source = "tail" if test.is_tail else design.source
-    return IndependenceTest(
-        test.value, test.pvalue, source, test.degrees, test.null_mean, test.lag, test.smallest
-    )
+        (test,) = order_tests([f], g, design, draws=draws, generator=generator, levels=[is_level])
+    return test
 
 
 def _test_given(a: Any, b: Any, given: Any, weights: Floats | None) -> IndependenceTest:
@@ -512,7 +462,7 @@ def _tests_by_law(
     law = log_probability(found.log_p, np.maximum(effective_rows, MIN_TABULATED_ROWS))
     rarest = np.array([rarest_order(x, z) for z in others])
     tests = [
-        _test_result(found, p, "rank", rows, place)
+        _test_result(found, p, "rank", place)
         for place, p in enumerate(np.exp(np.maximum(law, rarest)))
     ]
     sizes = [z.available(rows) for z in (x, *others)]
@@ -523,30 +473,14 @@ def _tests_by_law(
         long = test_long_blocks(estimate, counts, float(effective_rows[place]))
         if long is not None and long.log_p < law[place]:
             pvalue = float(np.exp(max(long.log_p, rarest[place])))
-            null_mean = _null_mean(rows, *long.degrees)
-            tests[place] = IndependenceTest(long.value, pvalue, "rank", long.degrees, null_mean)
+            tests[place] = IndependenceTest(long.value, pvalue, "rank", long.degrees)
     return tests
 
 
-def _test_result(
-    block: Combined, pvalue: float, source: str, rows: float, place: int = 0
-) -> IndependenceTest:
+def _test_result(block: Combined, pvalue: float, source: str, place: int = 0) -> IndependenceTest:
     """Return the result for one of the pairs."""
     h, k = (int(degree) for degree in block.degrees[:, place])
-    null_mean = _null_mean(rows, h, k)
-    return IndependenceTest(float(block.values[place]), float(pvalue), source, (h, k), null_mean)
-
-
-@functools.lru_cache(maxsize=4096)
-def _null_mean(rows: float, h: int, k: int) -> float:
-    return float(roys_root.mean(rows, h, k))
-
-
-@functools.lru_cache(maxsize=4096)
-def _mean_of_largest(count: int) -> float:
-    """Return the mean of the largest absolute value of independent normal numbers."""
-    x = np.linspace(0, 8, 4001)
-    return float(np.trapezoid(1 - (2 * special.ndtr(x) - 1) ** count, x))
+    return IndependenceTest(float(block.values[place]), float(pvalue), source, (h, k))
 
 
 def rarest_order(x: RankedColumn, y: RankedColumn) -> float:
@@ -559,7 +493,7 @@ def _fisher_test(x: RankedColumn, y: RankedColumn) -> IndependenceTest:
     statistic = float(abs(np.mean(x.functions() * y.functions())))
     both, ones, others = (np.sum(codes) for codes in (x.codes & y.codes, x.codes, y.codes))
     pvalue = float(np.exp(fisher_log_pvalues(len(x.codes), both, ones, others)))
-    return IndependenceTest(statistic, pvalue, "exact", (1, 1), _null_mean(len(x.codes), 1, 1))
+    return IndependenceTest(statistic, pvalue, "exact", (1, 1))
 
 
 def _kept_designs(rows: int) -> int:
@@ -641,20 +575,13 @@ class ColumnTests:
         if not given and not {x, y} & self._levels:
             return self._independence(x, y)
         if any(self._is_explained(column, given) for column in (x, y)):
-            return IndependenceTest(0.0, 1.0, OF_EXPLAINED, (0, 0), 0.0, explained=(1.0, 1.0))
+            return IndependenceTest(0.0, 1.0, OF_EXPLAINED, (0, 0))
         a, b = (self._residuals(column, given) for column in (x, y))
         found = compare_residuals(a, b, self._conditioning(given))
         log_p = np.log(np.maximum(found.pvalues, 1e-300))[:, None]
         pvalue = float(np.exp(cauchy_log_pvalue(log_p, np.array([len(log_p)]))[0]))
-        rows = effective_row_count(self._rows, self._weights)
-        return IndependenceTest(
-            found.correlation,
-            max(pvalue, SMALLEST_OF_TAIL),
-            OF_RESIDUALS,
-            found.places,
-            _mean_of_largest(found.count) / math.sqrt(rows),
-            explained=(max(1 - a.share, 0.0), max(1 - b.share, 0.0)),
-        )
+        pvalue = max(pvalue, SMALLEST_OF_TAIL)
+        return IndependenceTest(found.correlation, pvalue, OF_RESIDUALS, found.places)
 
 
 class ConditionalTests(ColumnTests):

@@ -14,7 +14,6 @@ from numpy.typing import NDArray
 from hgr_jax._arrays import Floats, Integers, groups
 from hgr_jax.core.host.ranks import MOST_FUNCTIONS
 from hgr_jax.inference.dependent_rows import (
-    DesignTest,
     RowDesign,
     SeriesFunctions,
     order_tests,
@@ -22,6 +21,7 @@ from hgr_jax.inference.dependent_rows import (
 )
 from hgr_jax.inference.level_tests import functions_of_column
 from hgr_jax.inference.orders import seed_of
+from hgr_jax.inference.results import IndependenceTest
 from hgr_jax.scanning.memory import MemoryTable
 from hgr_jax.scanning.request import Test
 
@@ -61,10 +61,9 @@ class DesignTests:
             present = self.features.patterns.present[:, patterns[part[0]]]
             self._test_pattern(places[part], np.asarray(present.all(axis=1)))
 
-    def _set(self, places: Integers, tests: Sequence[DesignTest]) -> None:
-        source = self.design.source
+    def _set(self, places: Integers, tests: Sequence[IndependenceTest]) -> None:
         self.pvalue[places] = [test.pvalue for test in tests]
-        self.source[places] = ["tail" if test.is_tail else source for test in tests]
+        self.source[places] = [test.source for test in tests]
 
     def _test_pattern(self, places: Integers, present: NDArray[np.bool_]) -> None:
         """Test pairs of columns that share the ``present`` rows, and vary within groups."""
@@ -92,9 +91,8 @@ class DesignTests:
 
     def _series(self, column: int) -> SeriesFunctions:
         """Return a column as a series, on the rows where it is present."""
-        rows = self.design.rows
-        present = self.features.present(column)[rows]
-        functions = self._functions(column, rows[present])
+        present, rows = self.features.present(column), self.design.rows
+        functions = self._functions(column, rows[present[rows]])
         return self.design.transformed(functions, present, of_levels=self._is_level(column))
 
     def _is_level(self, column: int) -> bool:

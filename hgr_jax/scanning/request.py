@@ -356,9 +356,9 @@ class Request:
             return "if rows are exchangeable"
         of_groups = f" of {self.groups}" if isinstance(self.groups, str) else ""
         of_order = f" in the order of {self.order}" if isinstance(self.order, str) else ""
-        if design.cells is not None and design.is_shifted:
+        if design.is_panel and design.is_shifted:
             law = f"by circular shifts{of_order}, all groups{of_groups} together"
-        elif design.cells is not None:
+        elif design.is_panel:
             law = f"by exchanges of whole groups{of_groups}, the rows of each{of_order}"
         elif design.ordered:
             within = f" within groups{of_groups}" if len(design.sizes) > 1 else ""
