@@ -42,7 +42,7 @@ MAX_PARAMETERS = 8
 BUDGETS = {
     "core": 7_252,
     "measures": 2_884,
-    "inference": 4_250,
+    "inference": 4_315,
     "tables": 5_311,
     "scanning": 7_736,
     "cli": 1_326,

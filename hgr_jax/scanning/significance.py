@@ -106,9 +106,8 @@ def test_pairs(
         tests.pvalue[:] = conditional_tests(table.in_ranks, table.given.ranked(), pairs, usable)
         tests.source[usable] = SOURCES.index(OF_RESIDUALS)
         return tests
-    categories = pairs >= table.features.n_numeric
     if test.kind == "auto":
-        by_law = usable & categories.any(axis=1) & of_ranks.varies
+        by_law = (pairs >= table.features.n_numeric).any(axis=1) & usable & of_ranks.varies
         if by_law.any():
             levels = _level_tests(table, of_ranks, rows, by_law, test)
             has_law = ~np.isnan(levels.log_p)
