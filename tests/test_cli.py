@@ -64,7 +64,9 @@ def test_pair_without_degrees(tmp_path: Path, capsys: pytest.CaptureFixture[str]
     rng = np.random.default_rng(0)
     x = rng.standard_normal(200)
     kind = np.where(np.abs(x) > 1, "far", "near")
-    lines = ["x,y,kind", *(f"{a},{a * a},{c}" for a, c in zip(x, kind, strict=True))]
+    days = np.datetime64("2020-02-01") + np.arange(200)
+    rows = zip(x, kind, days, strict=True)
+    lines = ["x,y,kind,day", *(f"{a},{a * a},{c},{day}" for a, c, day in rows)]
     (tmp_path / "t.csv").write_text("\n".join(lines))
     pair = ["pair", str(tmp_path / "t.csv"), "--out", str(tmp_path)]
     assert main([*pair, "x", "y"]) == 0
@@ -76,6 +78,10 @@ def test_pair_without_degrees(tmp_path: Path, capsys: pytest.CaptureFixture[str]
     told = capsys.readouterr().out
     assert float(told.split("HGR  ")[1].split()[0]) > 0.9
     assert (tmp_path / "pair-2.png").exists()
+    assert main([*pair, "x", "day"]) == 0
+    assert " to 2020-08-18\n" in capsys.readouterr().out
+    assert main([*pair, "x", "y", "--given", "day", "--h", "2"]) == 0
+    assert "no picture: given other columns" in capsys.readouterr().out
 
 
 def test_demo(tmp_path: Path) -> None:

@@ -192,6 +192,30 @@ def test_a_sentence_given_another_column() -> None:
     )
 
 
+def test_sentences_given_another_column_of_every_kind() -> None:
+    rng = np.random.default_rng(0)
+    age, angle, noise = rng.normal(size=(3, 800))
+    owner = rng.random(800) < 1 / (1 + np.exp(-age))
+    table = {
+        "age": age,
+        "owner": np.where(owner, "yes", "no"),
+        "income": age + owner + noise / 2,
+        "wed": np.where(rng.random(800) < 0.25 + 0.5 * owner, "married", "single"),
+        "east": np.cos(9 * angle) + age / 10,
+        "north": np.sin(9 * angle),
+    }
+    found = scan(table, given="age").findings()
+    said = {frozenset((f.a, f.b)): f.sentence for f in (*found, *found.explained)}
+    of_income = said[frozenset(("owner", "income"))]
+    assert of_income.startswith("given age, what is left of income is lowest where owner is no (")
+    assert "highest where it is yes" in of_income
+    assert re.match(
+        "given age, (wed is (married more often where owner is yes|single.*no)|owner is.*)$",
+        said[frozenset(("owner", "wed"))],
+    )
+    assert "but does not just rise, fall or turn" in said[frozenset(("east", "north"))]
+
+
 @pytest.mark.parametrize("rows", [400, 2000])
 def test_a_spread_that_changes(rows: int) -> None:
     right = 0

@@ -613,7 +613,10 @@ def test_intervals_of_degenerate_data() -> None:
     x = np.random.default_rng(0).standard_normal(100)
     assert hgr_jax.hgr_fit(x, np.ones(100)).interval() == (0, 1)
     assert np.isnan(hgr_jax.hgr_fit(x[:4], x[:4]).interval()).all()
-    assert np.isnan(hgr_jax.hgr_fit(x, np.where(x > 1, np.nan, x)).interval()).all()
+    unknown = hgr_jax.hgr_fit(x, np.where(x > 1, np.nan, x))
+    assert np.isnan(unknown.interval()).all()
+    assert str(unknown) == unknown.describe()
+    assert str(unknown).startswith("no estimate: a value is missing")
     assert hgr_jax.hgr_fit(x[:20], x[20:40]).interval()[1] == 1
     for y in (x, x > 0):  # all rows agree
         low, high = hgr_jax.hgr_fit(y, y).interval()

@@ -12,7 +12,7 @@ import numpy as np
 from hgr_jax._texts import pvalue_as_text
 from hgr_jax.cli.options import ScanOptions
 from hgr_jax.cli.outputs import check_sizes, print_messages, save_picture, unused_path
-from hgr_jax.core.describe import MAX_PVALUE, NO_DEPENDENCE
+from hgr_jax.core.describe import MAX_PVALUE, NO_DEPENDENCE, number_in_words
 from hgr_jax.core.status import Status
 from hgr_jax.plotting import plot_fit, plot_given
 from hgr_jax.scanning.api import scan
@@ -42,7 +42,7 @@ def report_pair(
     beyond these columns; HGR-KB of that has no picture.
     """
     needed = (*names, *options.given, *options.row_columns)
-    frame = read_table(path, dataclasses.replace(reading, columns=needed)).in_days()
+    frame = read_table(path, dataclasses.replace(reading, columns=needed))
     check_sizes(frame, (*names, *options.given))
     if options.h is None and options.k is None:
         _report_columns(frame, names, options, folder)
@@ -73,6 +73,8 @@ def _report_columns(
     elif examined is not None and not is_kb:
         sides = examined.pair.columns, examined.left, (examined.f, examined.g)
         drawn = save_picture(lambda: plot_given(*sides, names), picture)
+    elif is_kb:
+        drawn = "no picture: given other columns there is one of HGR alone, without --h and --k"
 
     dropped = frame.rows - rows
     left_out = f", {dropped} with a missing or infinite value left out" if dropped else ""
@@ -136,7 +138,10 @@ def _scan_columns(frame: Frame, names: Sequence[str], options: ScanOptions) -> S
         if name not in options.given:
             raise TableError(f"{frame.source}: column {name!r} cannot be used: {printable(reason)}")
     if names[:2] not in result:
-        raise TableError(f"{frame.source}: {names[0]!r} and {names[1]!r} have no value together")
+        raise TableError(
+            f"{frame.source}: {names[0]!r} and {names[1]!r} share too few rows for a value, or one"
+            " of them is constant in these"
+        )
     return result
 
 
@@ -162,7 +167,8 @@ def _print_remarks(result: Scan, examined: ExaminedPair) -> None:
         if result.category(names[1 - side]) is None:
             _print_means(examined, side, result)
     if rejected and result.settings["measure"] == "hgr":
-        print(*map(printable, examined.in_full(result)), sep="\n")
+        for line in examined.in_full(result):
+            print(printable(line))
     print()
 
 
@@ -174,10 +180,12 @@ def _print_means(examined: ExaminedPair, side: int, result: Scan) -> None:
     """
     a, b = (printable(examined.names[i]) for i in (side, 1 - side))
     x, y = (examined.pair.columns[i] for i in (side, 1 - side))
-    category, what = result.category(examined.names[side]), b
+    category, what, forms = result.category(examined.names[side]), b, examined.units(result)[1]
+    form, form_of_mean = forms[side], forms[1 - side]
     if result.settings["given"]:
         given = ", ".join(map(printable, result.settings["given"]))
         what, y = f"what {given} leaves of the ranks of {b} (sd 1)", examined.left[1 - side]
+        form_of_mean = number_in_words
     print(f"mean of {what}, with its standard error, given {a}:")
     if category is None:
         shape = examined.means[side].along(x)
@@ -188,10 +196,10 @@ def _print_means(examined: ExaminedPair, side: int, result: Scan) -> None:
     for code in np.unique(codes)[:MEANS_LISTED]:
         inside = codes == code
         low, high = x[inside].min(), x[inside].max()
-        of_bin = f"{low:.4g} to {high:.4g}" if low < high else f"{low:.4g}"
+        of_bin = " to ".join(dict.fromkeys((form(low), form(high))))
         label = of_bin if category is None else category.levels[code]
         error = y[inside].std() / np.sqrt(inside.sum())
-        print(f"  {y[inside].mean():>10.4g} +- {error:.2g}  {printable(label)}")
+        print(f"  {form_of_mean(y[inside].mean()):>10} +- {error:.2g}  {printable(label)}")
 
 
 def _print_polynomials(fit: Any, names: tuple[str, str]) -> None:

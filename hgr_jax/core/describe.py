@@ -487,6 +487,11 @@ def both_in_words(
         together = shapes[0].rises == shapes[1].rises
         where, of_ring = ("far from", "") if together else ("near", " (a ring)")
         return f"{names[1]} is far from {b[0]} where {names[0]} is {where} {a[0]}{of_ring}"
+    return in_other_ways(names)
+
+
+def in_other_ways(names: tuple[str, str]) -> str:
+    """Return a sentence on a dependence that has no simple shape."""
     return f"{names[1]} depends on {names[0]}, but does not just rise, fall or turn with it"
 
 
@@ -610,3 +615,19 @@ def _of_levels(
         f"{names[1]} is {levels[1][j]} in {share:.0%} of the rows where {names[0]} is"
         f" {levels[0][i]} ({others:.0%} of all)"
     )
+
+
+def levels_in_words(
+    names: tuple[str, str],
+    columns: tuple[Floats, Floats],
+    levels: Sequence[Levels],
+    transformed: tuple[Floats, Floats],
+) -> str:
+    """Return a sentence on the two levels that make most of a correlation; as of `describe`."""
+    codes = np.stack(columns).astype(int)
+    _, cell = np.unique(codes, axis=1, return_inverse=True)
+    most = np.argmax(np.bincount(cell, transformed[0] * transformed[1]))
+    one, other = (
+        of[code] for of, code in zip(levels, codes[:, np.argmax(cell == most)], strict=True) if of
+    )
+    return f"{names[1]} is {other} more often where {names[0]} is {one}"

@@ -35,6 +35,8 @@ from hgr_jax.core.describe import (
     Shape,
     describe,
     in_full,
+    in_other_ways,
+    levels_in_words,
     mean_in_words,
     number_in_words,
 )
@@ -141,25 +143,40 @@ class ExaminedPair:
     g: Floats
 
     def sentence(self, scan: Any) -> str:
-        """Say what the relation is, in units of the columns; given others only of two numbers."""
-        levels, formats = self._units(scan)
+        """Say what the relation is, in units of the columns; given others, of what these leave."""
+        levels, formats = self.units(scan)
+        both = (self.f, self.g)
         if self.details.residuals is None:
-            both = (self.f, self.g)
             return describe(self.names, self.pair.columns, levels, both, self.means, formats)
-        if self.mean_given is None:
-            return ""
-        side, shape = self.mean_given
-        said = mean_in_words(self.names[side], self.names[1 - side], shape, formats[side])
-        return f"given {first_names(scan.settings['given'], MAX_GIVEN_SHOWN)}, {said}"
+        given = first_names(scan.settings["given"], MAX_GIVEN_SHOWN)
+        if all(self.pair.of_levels):
+            said = levels_in_words(self.names, self.pair.columns, levels, both)
+        elif any(self.pair.of_levels):
+            a, b = (
+                (name, column) if of_levels else (f"what is left of {name}", left)
+                for name, column, of_levels, left in zip(
+                    self.names, self.pair.columns, self.pair.of_levels, self.left, strict=True
+                )
+            )
+            in_sd = "{:.2g} sd".format
+            sides = (a[0], b[0]), (a[1], b[1])
+            said = describe(*sides, levels, both, self.means, (in_sd, in_sd))
+        elif self.mean_given is None:
+            said = in_other_ways(self.names)
+        else:
+            side, shape = self.mean_given
+            said = mean_in_words(self.names[side], self.names[1 - side], shape, formats[side])
+        return f"given {given}, {said}"
 
     def in_full(self, scan: Any) -> list[str]:
         """Return lines with the values of both transformations; none given other columns."""
         if self.details.residuals is not None:
             return []
-        levels, formats = self._units(scan)
+        levels, formats = self.units(scan)
         return in_full(self.names, self.pair.columns, levels, (self.f, self.g), formats)
 
-    def _units(self, scan: Any) -> tuple[tuple[Levels, Levels], tuple[Format, Format]]:
+    def units(self, scan: Any) -> tuple[tuple[Levels, Levels], tuple[Format, Format]]:
+        """Return the levels of categories, and how numbers are written."""
         first = [scan.data.dates.get(name) for name in self.names]
         a, b = (
             number_in_words if date is None else functools.partial(as_date, date) for date in first
