@@ -42,7 +42,7 @@ MAX_PARAMETERS = 8
 BUDGETS = {
     "core": 7_273,
     "measures": 2_884,
-    "inference": 4_320,
+    "inference": 4_215,
     "tables": 5_311,
     "scanning": 7_753,
     "cli": 1_334,

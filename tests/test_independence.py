@@ -176,6 +176,8 @@ class TestWeights:
         again = [np.repeat(x, weights) for x in (a, b)]
         expected = canonical_correlation(*again, *found.degrees)
         assert found.statistic == pytest.approx(expected, abs=1e-9)
+        rows = np.sum(weights) ** 2 / np.sum(weights**2)
+        assert found.null_mean == pytest.approx(roys_root.mean(rows, *found.degrees))
         # Copies are not taken for rows.
         assert independence_test(*again).pvalue < found.pvalue
 
@@ -350,13 +352,13 @@ class TestPermutations:
 
 
 def test_degenerate_data(rng: np.random.Generator) -> None:
-    nothing = IndependenceTest(0.0, 1.0, "exact", (0, 0))
+    nothing = IndependenceTest(0.0, 1.0, "exact", (0, 0), null_mean=0.0)
     assert independence_test(np.ones(20), np.arange(20)) == nothing
     assert independence_test([1.0], [2.0]) == nothing
     assert independence_test([0, 1], [3, 2]).pvalue == 1
     for far in (np.nan, np.inf):
         found = independence_test([0, 1, far], [3, 2, 1])
-        assert np.isnan([found.statistic, found.pvalue]).all()
+        assert np.isnan([found.statistic, found.pvalue, found.null_mean]).all()
     a = rng.permutation(100)  # digits that float32 has not
     assert independence_test(a + 2**50, a).pvalue == independence_test(a, a).pvalue < 1e-50
     found = independence_test(a[:30], a[:30], method="permutation", permutations=99)
@@ -422,7 +424,7 @@ def test_functions_of_what_is_given_have_nothing_left_to_test(
     a, b = (f(c) for f in functions_of_c)
     weights = rng.uniform(0.5, 1.5, 300) if weighted else None
     found = independence_test(a, b, given=c, weights=weights)
-    assert found == IndependenceTest(0.0, 1.0, "explained", (0, 0))
+    assert found == IndependenceTest(0.0, 1.0, "explained", (0, 0), null_mean=0.0)
     noise = rng.normal(size=300)
     tested = independence_test(a + 0.1 * noise, b + 0.1 * noise, given=c, weights=weights)
     assert tested.source == "residuals"

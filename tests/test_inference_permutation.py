@@ -70,7 +70,7 @@ def test_other_measures_with_their_options(rng: np.random.Generator) -> None:
     b = (a[:, 0] + a[:, 1] + 3 * rng.normal(size=ROWS)).astype(np.float32)
     agrees(permuted(a, b, covariance), slow(a, b, covariance), 1e-5)
     options = {"scale": 1e-6, "shift": jnp.zeros(3), "weights": jnp.asarray(b**2)}
-    found = permuted(b, a, covariance, chunk=17, **options)
+    found = permuted(b, a, covariance, **options)
     agrees(found, slow(b, a, covariance, **options), 1e-5)
 
 
@@ -116,9 +116,12 @@ def test_degenerate_data(measure: Any, rng: np.random.Generator) -> None:
         permuted(a, b, measure, weights=np.zeros(ROWS))
 
 
-def test_the_key_decides_and_the_chunks_do_not(rng: np.random.Generator) -> None:
+def test_the_key_decides_and_the_chunks_do_not(
+    rng: np.random.Generator, monkeypatch: pytest.MonkeyPatch
+) -> None:
     a, b = rng.normal(size=(2, ROWS)).astype(np.float32)
     found = permuted(a, b, covariance)
     assert found == permuted(a, b, covariance)
-    assert found == permuted(a, b, covariance, chunk=17)
     assert found != permuted(a, b, covariance, key=jax.random.key(8))
+    monkeypatch.setattr("hgr_jax.inference.permutation.PERMUTATION_MEMORY", 17 * 64 * 4 * ROWS)
+    assert found == permuted(a, b, covariance)

@@ -2,8 +2,8 @@
 
 The mean of the product of a residual of X and one of Y (`hgr_jax.core.host.conditioning`), over its
 standard error, is nearly normal whatever the variance given Z.  Three weighted sums of squares of
-these have each the law of a chi-squared variable with the same first three moments; `independence`
-combines them.
+these have each the law of a chi-squared variable with the same first three moments; their p-values
+are combined as those of blocks (`rank_law`).
 
 To a test, what a regression does not find of Z is dependence (Shah & Peters 2020): none holds its
 size whatever Z does to X and to Y.
@@ -15,35 +15,26 @@ residuals.
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Callable
+import math
 
 import numpy as np
-from numpy.typing import NDArray
 from scipy import special
 
 from hgr_jax._arrays import Floats, Integers
+from hgr_jax._limits import SMALLEST_OF_TAIL
 from hgr_jax.core.host.conditioning import CACHED_ROWS, ConditionalResiduals, Conditioning
-
-
-@dataclasses.dataclass(frozen=True)
-class ResidualTest:
-    """The test of two variables given Z.
-
-    Attributes:
-      pvalues: of the three sums of squares.
-      correlation: the partial correlation of largest z-score, of functions at ``places``.
-      places: of the functions of both variables.
-    """
-
-    pvalues: Floats
-    correlation: float
-    places: tuple[int, int]
+from hgr_jax.inference.rank_law import cauchy_log_pvalue
+from hgr_jax.inference.results import OF_RESIDUALS, IndependenceTest, mean_of_largest
 
 
 def compare_residuals(
     a: ConditionalResiduals, b: ConditionalResiduals, given: Conditioning
-) -> ResidualTest:
-    """Test the products of residuals of two variables, each of which has some."""
+) -> IndependenceTest:
+    """Test the products of residuals of two variables, each of which has some.
+
+    The statistic of the test is the partial correlation of largest z-score, and its degrees are the
+    places of the two functions.
+    """
     first_a, first_b = a.places == 1, b.places == 1
     low = (~a.is_second[:, None] & ~b.is_second) & (first_a[:, None] | first_b)
     second = (a.is_second | first_a)[:, None] & (b.is_second | first_b) & ~low
@@ -70,7 +61,9 @@ def compare_residuals(
     z = law.total / np.sqrt(law.variance * factor)
     blocks = (linear, is_low, ~is_low | linear)
     pvalues = [
-        _of_weighted_sum(z[block], law.correlation(block), weights[block], law.kurtosis[block])
+        _of_weighted_sum(
+            z[block], law.correlation[np.ix_(block, block)], weights[block], law.kurtosis[block]
+        )
         for block in blocks
         if block.any()
     ]
@@ -79,7 +72,11 @@ def compare_residuals(
     scale = given.rows * max(np.sqrt(variances[0] * variances[1]), 1e-300)
     correlation = float(min(abs(law.total[top]) / scale, 1.0))
     places = int(a.places[i[top]]), int(b.places[j[top]])
-    return ResidualTest(np.array(pvalues), correlation, places)
+    log_p = np.log(np.maximum(pvalues, 1e-300))[:, None]
+    pvalue = float(np.exp(cauchy_log_pvalue(log_p, np.array([len(log_p)]))[0]))
+    null_mean = mean_of_largest(len(i)) / math.sqrt(given.effective_rows)
+    pvalue = max(pvalue, SMALLEST_OF_TAIL)
+    return IndependenceTest(correlation, pvalue, OF_RESIDUALS, places, null_mean=null_mean)
 
 
 @dataclasses.dataclass(frozen=True)
@@ -90,13 +87,13 @@ class _Products:
 
     Attributes:
       total, variance, kurtosis: the sums, their variances and excess kurtoses, ``(k,)``.
-      correlation: function that returns the correlations of some of them.
+      correlation: of the sums, ``(k, k)``.
     """
 
     total: Floats
     variance: Floats
     kurtosis: Floats
-    correlation: Callable[[NDArray[np.bool_]], Floats]
+    correlation: Floats
 
 
 def _products_of_numbers(
@@ -109,8 +106,7 @@ def _products_of_numbers(
     total, gram = _sums_of_residual_products(a.values, b.values, pairs, given)
     variance = np.maximum(np.diag(gram), 1e-300)
     size = np.sqrt(variance)
-    correlation = gram / np.outer(size, size)
-    return _Products(total, variance, 0 * total, lambda block: correlation[np.ix_(block, block)])
+    return _Products(total, variance, 0 * total, gram / np.outer(size, size))
 
 
 def _products_of_levels(
@@ -137,18 +133,9 @@ def _products_of_levels(
     total = np.append(total, (first * lines).sum(axis=1))
     variance = np.append(variance, (variances * lines**2).sum(axis=1))
     kurtosis = np.append(kurtosis, np.zeros(len(lines)))
-    of_a, of_b = a.levels.correlation, b.levels.correlation
-
-    def correlation(block: NDArray[np.bool_]) -> Floats:
-        chosen, others = block[: len(i)], int(block[len(i) :].sum())
-        both = np.zeros((chosen.sum() + others,) * 2)
-        count = chosen.sum()
-        both[:count, :count] = (
-            of_a[np.ix_(i[chosen], i[chosen])] * of_b[np.ix_(j[chosen], j[chosen])]
-        )
-        both[range(count, len(both)), range(count, len(both))] = 1
-        return both
-
+    correlation = np.eye(len(total))
+    of_a, of_b = a.levels.correlation[np.ix_(i, i)], b.levels.correlation[np.ix_(j, j)]
+    correlation[: len(i), : len(i)] = of_a * of_b
     return _Products(total, np.maximum(variance, 1e-300), np.maximum(kurtosis, 0), correlation)
 
 

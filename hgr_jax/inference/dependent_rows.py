@@ -189,28 +189,25 @@ class RowDesign:
         ordered = values[self.rows]
         if self.is_constant(values):
             return np.asarray(np.fmax.reduceat(ordered, self.starts))
-        ranked = ranks(ordered[:, None])[:, 0]
-        count = np.add.reduceat((~np.isnan(ranked)).astype(np.float64), self.starts)
-        total = np.add.reduceat(np.nan_to_num(ranked), self.starts)
+        # Rounded, so that equal means stay equal.
+        return np.round(self._group_means(ranks(ordered[:, None])[:, 0]), 12)
+
+    def _group_means(self, values: Floats) -> Floats:
+        """Return the mean of the sorted rows of each group ``(G,)`` that are not NaN."""
+        count = np.add.reduceat((~np.isnan(values)).astype(np.float64), self.starts)
         with np.errstate(invalid="ignore"):
-            return np.round(total / count, 12)  # equal means stay equal
+            return np.asarray(np.add.reduceat(np.nan_to_num(values), self.starts) / count)
 
     def is_slow(self, values: Floats) -> bool:
         """Return whether a variable ``(n,)`` is too slow for the length of the series."""
         ordered = values[self.rows]
         ranked = ranks(np.where(np.isfinite(ordered), ordered, np.nan)[:, None])[:, 0]
-        present = ~np.isnan(ranked)
-        if present.sum() < 2:
+        centred = np.nan_to_num(ranked - np.repeat(self._group_means(ranked), self.sizes))
+        variance = float(centred @ centred)
+        if variance <= 1e-12 * np.nansum(ranked**2):
             return False
-        total, count = (
-            np.add.reduceat(x, self.starts) for x in (np.nan_to_num(ranked), present.astype(float))
-        )
-        centred = np.where(present, ranked - np.repeat(total / np.maximum(count, 1), self.sizes), 0)
-        inside = np.delete(np.arange(len(centred)), self.starts)
-        variance, whole = float(centred @ centred), np.nan_to_num(ranked)
-        if variance <= 1e-12 * float(whole @ whole):
-            return False
-        r = float(centred[inside] @ centred[inside - 1]) / variance
+        later = np.delete(np.arange(len(centred)), self.starts)
+        r = float(centred[later] @ centred[later - 1]) / variance
         length = len(centred) / len(self.sizes)
         return 2 / math.sqrt(len(centred)) < r and length * (1 - r) < MIN_SERIES * (1 + r)
 
@@ -240,10 +237,7 @@ class RowDesign:
 
         Those of a panel lose the means of each series.
         """
-        assert self.cells is not None
-        design = self
-        if present is not None:
-            design = self.restricted(present)
+        design = self if present is None else self.restricted(present)
         if self.is_panel:
             functions = design.within(functions)
         whole = np.zeros((len(functions) + 1, math.prod(self.shape)))

@@ -27,7 +27,6 @@ from hgr_jax._checks import (
     check_indexes,
     warn_of_counts,
 )
-from hgr_jax._limits import SMALLEST_OF_TAIL
 from hgr_jax._texts import counted, near_matches
 from hgr_jax._threads import one_blas_thread
 from hgr_jax.core.host.conditioning import (
@@ -39,7 +38,7 @@ from hgr_jax.core.host.conditioning import (
 from hgr_jax.core.host.estimates import HGREstimate
 from hgr_jax.core.host.explained import MAX_SHARE_EXPLAINED, GivenVariables
 from hgr_jax.core.host.linalg import top_singular_values
-from hgr_jax.core.host.ranks import MOST_FUNCTIONS, RankedColumn, effective_row_count
+from hgr_jax.core.host.ranks import MOST_FUNCTIONS, RankedColumn, effective_row_count, log_orders
 from hgr_jax.inference.conditional import compare_residuals
 from hgr_jax.inference.dependent_rows import (
     DRAWS,
@@ -63,8 +62,8 @@ from hgr_jax.inference.orders import (
 )
 from hgr_jax.inference.rank_law import (
     MIN_TABULATED_ROWS,
+    BlockTest,
     Combined,
-    cauchy_log_pvalue,
     combined,
     combined_pvalues,
     cross_moments,
@@ -73,13 +72,9 @@ from hgr_jax.inference.rank_law import (
     test_long_blocks,
     top_values,
 )
-from hgr_jax.inference.results import OF_CONSTANT, OF_MISSING, IndependenceTest
+from hgr_jax.inference.results import OF_CONSTANT, OF_EXPLAINED, OF_MISSING, IndependenceTest
 from hgr_jax.inference.roys_root.law import log_survival_of_many
 from hgr_jax.tables.variables import read_given, read_pair
-
-OF_EXPLAINED, OF_RESIDUALS = "explained", "residuals"
-"""Sources of the p-value 1 of a variable that is a function of the given ones, and of others given
-variables."""
 
 CACHED_BYTES = 2**28
 """Bytes of the designs that `ConditionalTests` keeps."""
@@ -113,41 +108,25 @@ def independence_test(
 
         T = mean over (h, k) in B of tan((1/2 - p_hk) pi),      p-value = P(T' >= T)
 
-    where T' is the statistic T of independent variables.  There are at least 3 rows for each
-    function.  Only ranks count: outliers do not matter, and an increasing transformation of a
-    variable changes nothing.
+    where T' is the statistic T of independent variables, whose law depends on the number of rows
+    alone, and was simulated.  Only ranks count: outliers do not matter, and an increasing
+    transformation of a variable changes nothing.  Where ties or large weights leave no functions
+    that follow the law, or with fewer than 20 rows, b is permuted; two variables of two values have
+    the exact law of their table.
 
-    Without ties the law of T' depends on the number of rows alone, and was simulated
-    (``python -m bench.rank_law``).  A variable with ties has only the functions that behave as
-    those of at least 50 rows without ties.  If there is none, or with fewer than 20 rows, b is
-    permuted, until 100 permutations reach T (Besag & Clifford); if fewer than 10 do, a tail is
-    fitted to them.  Two variables of two values have the exact law of their table.
-
-    With ``weights`` ranks and means are weighted, and n is the effective number of rows; where
-    single weights are too large, b is permuted.
-
-    With ``given`` the hypothesis is that a and b are independent given c.  Functions of a and of b
-    are replaced by their residuals in a ridge regression on functions of c, and products of these
-    are compared with their standard errors (the guide on p-values has the whole), which for two
-    categories, or numbers of at most 6 values, are those of the fitted probabilities of levels.
-    Relations to c that the regression does not find count as dependence: no test has its level
-    under all of them.  A p-value that is not small does not show conditional independence.
+    With ``given`` the hypothesis is that a and b are independent given c: products of residuals of
+    functions of a and of b, given functions of c, are compared with their standard errors.  A
+    p-value that is not small does not show conditional independence.
 
     All this supposes that rows are exchangeable.  With ``order`` they are a series, and b is
-    shifted along it, in a circle, by each number of rows r, which keeps what successive rows have
-    in common.  T(r) then combines, over the blocks, sums of squared moments, each divided by its
-    mean square in all shifts (formula: `hgr_jax.inference.dependent_rows`), and
+    shifted along it, in a circle, by each number of rows r:
 
         p-value = #{r : max over lags of T(r + lag) >= max over lags of T(lag)} / n
 
-    which is at least ``len(lags) / n``; where no other shift reaches T, the tail of normal moments
-    continues it.  One of the series must be stationary: of random walks and trends, test the
-    differences.  With ``groups``, rows of one group are alike.  Where a and b vary within groups,
-    the functions lose their group means, and b is permuted within each group (with ``order``,
-    shifted in each).  Groups that have rows at the same places of the order, 2 at each on average,
-    are a panel: as they may share what is slow, all are shifted together, or, where there are more
-    groups than places, whole groups are exchanged.  Where a or b is constant in each group, each
-    group is a row, with the mean of the ranks of the other variable.
+    With ``groups``, rows of one group are alike, and b is permuted, or with ``order`` shifted,
+    within groups; where a or b is constant in each group, each group is a row.  The guide on
+    p-values says which of these suits which rows, and how few permutations or shifts are continued
+    by a tail.
 
     Args:
       a, b: real arrays ``(n,)``, dates, text or categorical series (levels in fewer than 5 rows,
@@ -277,8 +256,8 @@ def _test_of_orders(
     if weights is None and count < MIN_TABULATED_ROWS and all(z.of_levels is None for z in sides):
         scores = functools.partial(scores_of_untied, count, seed)
     data = combined_in(np.arange(count)[None])
-    test = test_by_orders(scores, float(data.log_p[0]), count, rarest_order(*sides), most)
-    return _test_result(data, test.pvalue, test.source)
+    found = test_by_orders(scores, float(data.log_p[0]), count, rarest_order(*sides), most)
+    return IndependenceTest.of_blocks(data.values[0], *found, data.degrees[:, 0], rows)
 
 
 def _follows_rank_law(x: RankedColumn, y: RankedColumn, rows: float) -> bool:
@@ -329,7 +308,7 @@ def test_levels(
     if np.isnan(tests.log_p[0]):
         return test_levels_by_orders(columns, is_level, weights, permutations, key)
     pvalue, source = float(np.exp(tests.log_p[0])), str(tests.source[0])
-    return IndependenceTest(float(value[0]), pvalue, source, degrees)
+    return IndependenceTest.of_blocks(value[0], pvalue, source, degrees, rows)
 
 
 def test_levels_by_orders(
@@ -362,7 +341,8 @@ def test_levels_by_orders(
         return log_survival_of_many(values[None], rows, *np.array(degrees)[:, None, None])[0]
 
     value, most = values_in(np.arange(count)[None]), most_draws(count, permutations)
-    rarest = max(RankedColumn.of_values(x).log_orders for x in columns) - math.lgamma(count + 1)
+    counts = (np.unique(x, return_counts=True)[1] for x in columns)
+    rarest = max(map(log_orders, counts)) - math.lgamma(count + 1)
     seed = seed_of(key)
 
     def of_orders(place: int) -> Floats:
@@ -372,8 +352,8 @@ def test_levels_by_orders(
     if weights is None and count > COUNTED_ROWS:
         of_tables = _scores_of_tables(columns, (f, g), scores_of, seed, most)
     scores = of_orders if of_tables is None else of_tables
-    test = test_by_orders(scores, float(scores_of(value)[0]), count, rarest, most)
-    return IndependenceTest(float(value[0]), test.pvalue, test.source, degrees)
+    found = test_by_orders(scores, float(scores_of(value)[0]), count, rarest, most)
+    return IndependenceTest.of_blocks(value[0], *found, degrees, rows)
 
 
 def _scores_of_tables(
@@ -460,27 +440,18 @@ def _tests_by_law(
     found = combined(top_values(cross_moments(f * share, g)), rows, degrees)
     effective_rows = rows * x.effective_share * np.array([z.effective_share for z in others])
     law = log_probability(found.log_p, np.maximum(effective_rows, MIN_TABULATED_ROWS))
-    rarest = np.array([rarest_order(x, z) for z in others])
-    tests = [
-        _test_result(found, p, "rank", place)
-        for place, p in enumerate(np.exp(np.maximum(law, rarest)))
-    ]
-    sizes = [z.available(rows) for z in (x, *others)]
-    of_x = x.functions(sizes[0])
+    of_x = x.functions(x.available(rows))
+    tests = []
     for place, z in enumerate(others):
-        estimate = HGREstimate.of_columns((x, z), (of_x, z.functions(sizes[1 + place])), weights)
+        test = BlockTest(law[place], found.values[place], tuple(found.degrees[:, place].tolist()))
+        estimate = HGREstimate.of_columns((x, z), (of_x, z.functions(z.available(rows))), weights)
         counts = (x.reliable, z.reliable)
         long = test_long_blocks(estimate, counts, float(effective_rows[place]))
-        if long is not None and long.log_p < law[place]:
-            pvalue = float(np.exp(max(long.log_p, rarest[place])))
-            tests[place] = IndependenceTest(long.value, pvalue, "rank", long.degrees)
+        if long is not None and long.log_p < test.log_p:
+            test = long
+        pvalue = math.exp(max(test.log_p, rarest_order(x, z)))
+        tests.append(IndependenceTest.of_blocks(test.value, pvalue, "rank", test.degrees, rows))
     return tests
-
-
-def _test_result(block: Combined, pvalue: float, source: str, place: int = 0) -> IndependenceTest:
-    """Return the result for one of the pairs."""
-    h, k = (int(degree) for degree in block.degrees[:, place])
-    return IndependenceTest(float(block.values[place]), float(pvalue), source, (h, k))
 
 
 def rarest_order(x: RankedColumn, y: RankedColumn) -> float:
@@ -493,7 +464,7 @@ def _fisher_test(x: RankedColumn, y: RankedColumn) -> IndependenceTest:
     statistic = float(abs(np.mean(x.functions() * y.functions())))
     both, ones, others = (np.sum(codes) for codes in (x.codes & y.codes, x.codes, y.codes))
     pvalue = float(np.exp(fisher_log_pvalues(len(x.codes), both, ones, others)))
-    return IndependenceTest(statistic, pvalue, "exact", (1, 1))
+    return IndependenceTest.of_blocks(statistic, pvalue, "exact", (1, 1), len(x.codes))
 
 
 def _kept_designs(rows: int) -> int:
@@ -506,7 +477,11 @@ def kept_columns(rows: int) -> int:
 
 
 class ColumnTests:
-    """Tests of columns by position, given others; what belongs to a column is computed once."""
+    """Tests of columns by position, given others; what belongs to a column is computed once.
+
+    The numbers or codes of a column ``(rows,)`` are ``values(column)``; ``levels`` are positions of
+    categories, and ``weights (rows,)`` are above 0, or None.
+    """
 
     def __init__(
         self,
@@ -514,25 +489,14 @@ class ColumnTests:
         levels: frozenset[int],
         rows: int,
         weights: Floats | None,
-        *,
-        explained: bool = True,
     ) -> None:
-        """Prepare tests.
-
-        Args:
-          values: function that returns the numbers or the codes of a column, ``(rows,)``.
-          levels: positions of the categories.
-          rows: number of rows.
-          weights: ``(rows,)``, above 0, or None.
-          explained: whether to look for columns that others determine to the last digits.
-        """
         self._values, self._levels, self._rows = values, levels, rows
         self._weights = None if weights is None or not np.ptp(weights) else weights
-        self._looks_for_explained = explained
-        few = _kept_designs(rows)
-        self._variable = functools.lru_cache(kept_columns(rows))(self._make_variable)
+        few, many = _kept_designs(rows), kept_columns(rows)
+        self._variable = functools.lru_cache(many)(self._make_variable)
         self._conditioning = functools.lru_cache(few)(self._make_conditioning)
-        self._residuals = functools.lru_cache(kept_columns(rows))(self._make_residuals)
+        self._residuals = functools.lru_cache(many)(self._make_residuals)
+        self._is_explained = functools.lru_cache(many)(self._make_is_explained)
         self._given = functools.lru_cache(1)(self._make_given)
 
     def _make_variable(self, column: int) -> Variable:
@@ -551,10 +515,8 @@ class ColumnTests:
         numbers = [self._values(i) for i in given if i not in self._levels]
         return GivenVariables(numbers, [self._values(i) for i in given if i in self._levels])
 
-    def _is_explained(self, column: int, given: tuple[int, ...]) -> bool:
+    def _make_is_explained(self, column: int, given: tuple[int, ...]) -> bool:
         """Return whether a column is a function of the given ones, but for rounding."""
-        if not self._looks_for_explained or not given:
-            return False
         is_level = column in self._levels
         if not is_level and self._residuals(column, given).share > MAX_SHARE_EXPLAINED:
             return False
@@ -574,14 +536,10 @@ class ColumnTests:
             return OF_CONSTANT
         if not given and not {x, y} & self._levels:
             return self._independence(x, y)
-        if any(self._is_explained(column, given) for column in (x, y)):
-            return IndependenceTest(0.0, 1.0, OF_EXPLAINED, (0, 0))
+        if given and any(self._is_explained(column, given) for column in (x, y)):
+            return OF_EXPLAINED
         a, b = (self._residuals(column, given) for column in (x, y))
-        found = compare_residuals(a, b, self._conditioning(given))
-        log_p = np.log(np.maximum(found.pvalues, 1e-300))[:, None]
-        pvalue = float(np.exp(cauchy_log_pvalue(log_p, np.array([len(log_p)]))[0]))
-        pvalue = max(pvalue, SMALLEST_OF_TAIL)
-        return IndependenceTest(found.correlation, pvalue, OF_RESIDUALS, found.places)
+        return compare_residuals(a, b, self._conditioning(given))
 
 
 class ConditionalTests(ColumnTests):

@@ -7,8 +7,8 @@ table has the probability
 
     P(T) = prod_i r_i! prod_j c_j! / (n! prod_ij T_ij!),        r, c the counts of the levels.
 
-* `log_pvalues` draws random tables, until 10 of them reach the statistic: few where log
-  P(statistic' >= statistic) is large;
+* `log_pvalue_of_random_tables` draws tables, until 10 of them reach the statistic: few where the
+  p-value is large;
 * `log_pvalue_of_all_tables` adds up all tables, where they are few;
 * `log_tail_of_merged_levels` is what two columns of two values reach, made of some levels of either
   side and of the others.  Rare levels give these tails that no law for many rows has.
@@ -21,13 +21,11 @@ from __future__ import annotations
 
 import dataclasses
 import functools
-from collections.abc import Sequence
 
 import numpy as np
 from scipy import special
 
 from hgr_jax._arrays import Floats, Integers
-from hgr_jax._threads import in_threads
 from hgr_jax.core.host.linalg import top_singular_values
 from hgr_jax.inference.rank_law import two_sided_log_tails
 
@@ -75,7 +73,8 @@ class LevelPair:
 
     def moments(self, tables: Integers) -> Floats:
         """Return the moments ``(p, q, N)`` of tables ``(N, R, C)``."""
-        return np.moveaxis(np.matmul(np.matmul(self.f, tables), self.g.T), 0, -1) / self.rows
+        sums = np.kron(self.f, self.g) @ tables.reshape(len(tables), -1).T
+        return sums.reshape(len(self.f), len(self.g), -1) / self.rows
 
     @functools.cached_property
     def threshold(self) -> float:
@@ -91,56 +90,23 @@ def functions_of_counts(counts: tuple[int, ...]) -> Floats:
     return (basis[:, 1:] / roots[:, None]).T
 
 
-def log_pvalues(pairs: Sequence[LevelPair], seed: tuple[int, ...]) -> Floats:
-    """Return log p-values ``(N,)``, each by random tables of its own; NaN where few reach it."""
-    log_p = np.full(len(pairs), np.nan)
-    shapes: dict[tuple[int, ...], list[int]] = {}
-    for place, pair in enumerate(pairs):
-        shapes.setdefault((*pair.f.shape, *pair.g.shape), []).append(place)
-    of_shapes = [[pairs[place] for place in places] for places in shapes.values()]
-    found = in_threads(lambda alike: _by_random_tables(alike, seed), of_shapes)
-    for places, each in zip(shapes.values(), found, strict=True):
-        log_p[places] = each
-    return log_p
-
-
-def _by_random_tables(pairs: list[LevelPair], seed: tuple[int, ...]) -> Floats:
-    """Return log p-values of pairs of one shape; NaN where too few tables reach the statistic."""
+def log_pvalue_of_random_tables(pair: LevelPair, seed: tuple[int, ...]) -> float | None:
+    """Return the log p-value from random tables; None where too few reach the statistic."""
     from scipy import stats  # loads slowly
 
-    f, g = np.stack([pair.f for pair in pairs]), np.stack([pair.g for pair in pairs])
-    rows, columns = (np.stack([pair.counts[side] for pair in pairs]) for side in (0, 1))
-
-    def values(chosen: Integers, tables: Integers) -> Floats:
-        m = np.matmul(np.matmul(f[chosen, None], tables), g[chosen, None].swapaxes(2, 3))
-        flat = np.moveaxis(m.reshape(-1, *m.shape[2:]), 0, -1)
-        total = rows[chosen].sum(axis=1).repeat(tables.shape[1])
-        return top_singular_values(flat / total).reshape(len(chosen), -1)
-
-    active, generators = np.arange(len(pairs)), [np.random.default_rng([*seed]) for _ in pairs]
-    least = values(active, np.stack([pair.table for pair in pairs])[:, None]) * (1 - TIES)
-    log_p, reached = np.full(len(pairs), np.nan), np.zeros((len(pairs), 1), np.intp)
-    drawn, size, cells = 0, FIRST_DRAWS, f.shape[2] * g.shape[2]
-    while len(active) and drawn < LARGEST_DRAWS:
-        at_once = max(1, CELLS_AT_ONCE // (size * cells))
-        for start in range(0, len(active), at_once):
-            part = active[start : start + at_once]
-            tables = np.stack(
-                [
-                    stats.random_table.rvs(
-                        rows[pair], columns[pair], size=size, random_state=generators[pair]
-                    )
-                    for pair in part
-                ]
-            )
-            reached_by = reached[part] + np.cumsum(values(part, tables) >= least[part], axis=1)
-            reached[part] = reached_by[:, -1:]
-            enough = reached_by[:, -1] >= EXCEEDANCES
-            count = drawn + 1 + np.argmax(reached_by >= EXCEEDANCES, axis=1)
-            log_p[part[enough]] = np.log(EXCEEDANCES / count[enough])
-        drawn, size = drawn + size, drawn + size
-        active = active[np.isnan(log_p[active])]
-    return log_p
+    generator, law = np.random.default_rng(seed), stats.random_table(*pair.counts)
+    drawn, reached, size = 0, 0, FIRST_DRAWS
+    while drawn < LARGEST_DRAWS:
+        tables = law.rvs(size, random_state=generator)
+        reached_by = reached + np.cumsum(
+            top_singular_values(pair.moments(tables)) >= pair.threshold
+        )
+        reached = int(reached_by[-1])
+        if reached >= EXCEEDANCES:
+            count = drawn + 1 + int(np.argmax(reached_by >= EXCEEDANCES))
+            return float(np.log(EXCEEDANCES / count))
+        drawn = size = drawn + size
+    return None
 
 
 def log_pvalue_of_all_tables(pair: LevelPair) -> float | None:

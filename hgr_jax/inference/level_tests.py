@@ -16,13 +16,14 @@ import numpy as np
 from numpy.typing import NDArray
 
 from hgr_jax._arrays import Floats, Integers
+from hgr_jax._threads import in_threads
 from hgr_jax.core.host.ranks import RankedColumn
 from hgr_jax.inference import roys_root
 from hgr_jax.inference.level_tables import (
     LevelPair,
     functions_of_counts,
     log_pvalue_of_all_tables,
-    log_pvalues,
+    log_pvalue_of_random_tables,
     log_tail_of_merged_levels,
 )
 from hgr_jax.inference.rank_law import fisher_log_pvalues
@@ -142,18 +143,20 @@ class LevelTests:
         self, places: Integers, has_law: NDArray[np.bool_], seed: tuple[int, ...]
     ) -> None:
         """Test pairs of few values for which the laws for many rows are not close."""
-        pairs = {place: self._level_pair(place) for place in places.tolist()}
-        drawn = places[self.log_p[places] > np.log(MAX_UNDRAWN)].tolist()
-        by_draws = log_pvalues([pairs[place] for place in drawn], seed)
-        resolved = np.array(drawn, np.intp)[~np.isnan(by_draws)]
-        self.log_p[resolved] = by_draws[~np.isnan(by_draws)]
-        self.source[resolved] = "permutation"
-        for place in np.setdiff1d(places, resolved).tolist():
-            log_p = log_pvalue_of_all_tables(pairs[place])
+
+        def test(place: int) -> None:
+            pair = self._level_pair(place)
+            log_p, source = None, "permutation"
+            if self.log_p[place] > np.log(MAX_UNDRAWN):
+                log_p = log_pvalue_of_random_tables(pair, seed)
+            if log_p is None:
+                log_p, source = log_pvalue_of_all_tables(pair), "exact"
             if log_p is not None:
-                self.log_p[place], self.source[place] = log_p, "exact"
+                self.log_p[place], self.source[place] = log_p, source
             elif not has_law[place]:
                 self.log_p[place] = np.nan
+
+        in_threads(test, places.tolist())
 
     def _table(self, place: int) -> Integers:
         assert self.pairs.table is not None

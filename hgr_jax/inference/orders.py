@@ -51,13 +51,6 @@ EXTRAPOLATE_AFTER = 2000
 """Number of orders after which a tail is fitted, if none reaches the score."""
 
 
-class OrderTest(NamedTuple):
-    """A p-value by orders of the rows, and where it comes from, in a word."""
-
-    pvalue: float
-    source: str
-
-
 def most_draws(rows: int, asked: int | None) -> int:
     """Return the largest number of random orders of the rows."""
     if asked is not None:
@@ -67,8 +60,8 @@ def most_draws(rows: int, asked: int | None) -> int:
 
 def test_by_orders(
     scores: Callable[[int], Floats], first: float, rows: int, rarest: float, most: int
-) -> OrderTest:
-    """Test the rows as they are against their other orders.
+) -> tuple[float, str]:
+    """Return the p-value of the rows as they are among their other orders, and its source.
 
     Args:
       scores: returns the scores of `orders_at` the places 0, 1, ...
@@ -78,28 +71,25 @@ def test_by_orders(
       most: largest number of random orders.
     """
     if rows <= COUNTED_ROWS:
-        return OrderTest(float(np.mean(_reached(scores(0), first))), "exact")
+        return float(np.mean(_reached(scores(0), first))), "exact"
     null, reached, has_tail = np.zeros(0), np.zeros(0, bool), rows >= MIN_TABULATED_ROWS
     for place in itertools.count():
         null = np.concatenate([null, scores(place)])[:most]
         reached = _reached(null, first)
-        enough = reached.sum() >= EARLY_STOP_EXCEEDANCES
-        if enough or len(null) == most:
-            break
-        if has_tail and len(null) >= EXTRAPOLATE_AFTER and not reached.any():
+        is_far = has_tail and len(null) >= EXTRAPOLATE_AFTER and not reached.any()
+        if is_far or len(null) == most or reached.sum() >= EARLY_STOP_EXCEEDANCES:
             break
     count = int(reached.sum())
     if count >= EARLY_STOP_EXCEEDANCES:
         last = np.flatnonzero(reached)[EARLY_STOP_EXCEEDANCES - 1]
-        return OrderTest(EARLY_STOP_EXCEEDANCES / (1 + float(last)), "permutation")
+        return EARLY_STOP_EXCEEDANCES / (1 + float(last)), "permutation"
     if has_tail and count < TAIL_RANKS[0] and len(null) > 10 * TAIL_RANKS[1]:
         near, far = np.sort(null)[np.array(TAIL_RANKS) - 1]
         if far - near > 1e-3:
             slope = min(1.0, math.log(TAIL_RANKS[1] / TAIL_RANKS[0]) / (far - near))
             log_p = math.log(TAIL_RANKS[0] / len(null)) + slope * (first - near)
-            least = max(rarest, math.log(SMALLEST_OF_TAIL))
-            return OrderTest(math.exp(max(log_p, least)), "tail")
-    return OrderTest((1 + count) / (1 + len(null)), "permutation")
+            return math.exp(max(log_p, rarest, math.log(SMALLEST_OF_TAIL))), "tail"
+    return (1 + count) / (1 + len(null)), "permutation"
 
 
 def _reached(null: Floats, first: float) -> np.ndarray:

@@ -55,7 +55,6 @@ def permutation_test(
     key: Any,
     permutations: int = 999,
     weights: npt.ArrayLike | None = None,
-    chunk: int | None = None,
     **options: Any,
 ) -> PermutationTest:
     """Test a dependence measure against independence, by permuting the rows of ``b``.
@@ -76,8 +75,6 @@ def permutation_test(
       weights: non-negative ``(n,)``, or None; given to the measure as ``weights``.  A weight stays
         with its row of ``a``; the test is valid where b is independent of both.  A row of
         weight 0 is dropped.
-      chunk: number of permutations computed at the same time; None for a bound on memory.  The
-        result does not depend on it.
       options: of the measure, such as ``h=3, k=3`` of `hgr_jax.kb`; not ``given``.
 
     Returns:
@@ -118,17 +115,13 @@ def permutation_test(
     count = check_count("permutations", permutations)
     if not callable(measure):
         raise TypeError(f"measure must be a callable (a, b) -> scalar; got {measure!r}.")
-    if chunk is not None:
-        chunk = check_count("chunk", chunk)
     if weights is not None:
         used = np.asarray(weights) != 0
-        if not used.any():
-            return PermutationTest(np.nan, np.nan, np.nan, np.nan, count)
         a, b, weights = a[used], b[used], weights[used]
         columns = columns[0][used], columns[1][used]
     rows = a.shape[0]
     affordable = max(1, PERMUTATION_MEMORY // (rows * NUMBERS_PER_ROW * a.dtype.itemsize))
-    chunks = -(-(1 + count) // min(chunk or affordable, 1 + count))
+    chunks = -(-(1 + count) // affordable)
     size = -(-(1 + count) // chunks)
     kernels = _kernels_of_kb(measure, options)
     if kernels is not None and a.ndim == b.ndim == 1:

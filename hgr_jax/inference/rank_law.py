@@ -13,7 +13,7 @@ oscillate in one variable.  So several blocks are tested at once:
 * `test_long_blocks`: where neighbours in the order of a variable are alike beyond these blocks, the
   smallest p-value of long blocks of many cosines, as of fast oscillations;
 * `BlockStatistics`: statistics of many pairs, which are tested together;
-* `fisher_log_pvalues`, `ExactScreen`: the exact law of two variables of two values.
+* `fisher_log_pvalues`, `exact_log_pvalues`: the exact law of two variables of two values.
 
 Source: Liu & Xie, "Cauchy combination test: a powerful test with analytic p-value calculation
 under arbitrary dependency structures" (2020).
@@ -30,7 +30,7 @@ import numpy as np
 import numpy.typing as npt
 from scipy import special
 
-from hgr_jax._arrays import Floats, Integers, chunks, groups
+from hgr_jax._arrays import Floats, Integers, chunks
 from hgr_jax.core.host.estimates import HGREstimate
 from hgr_jax.core.host.linalg import top_singular_values
 from hgr_jax.core.host.ranks import BLOCKS
@@ -116,11 +116,11 @@ def cauchy_log_pvalue(log_p: Floats, count: Integers) -> Floats:
     return np.where(least > -25, np.log(near), far)
 
 
-class LongTest(NamedTuple):
-    """The test of a pair by its long blocks.
+class BlockTest(NamedTuple):
+    """The test of a pair by several blocks.
 
     Attributes:
-      log_p: logarithm of the p-value, with all blocks and `LONG_SHARE` accounted for.
+      log_p: logarithm of the p-value, with all blocks accounted for.
       value: top singular value of the block with the smallest one.
       degrees: numbers of functions of both sides in that block.
     """
@@ -132,8 +132,10 @@ class LongTest(NamedTuple):
 
 def test_long_blocks(
     estimate: HGREstimate, reliable: tuple[int, int], effective_rows: float
-) -> LongTest | None:
-    """Test a pair by its long blocks; None where it has none, or neighbours are not alike.
+) -> BlockTest | None:
+    """Test a pair by its long blocks, at `LONG_SHARE` of the level.
+
+    None where it has none, or neighbours are not alike.
 
     Args:
       estimate: HGR of the pair.
@@ -157,7 +159,7 @@ def test_long_blocks(
     log_p = log_survival_of_many(values, effective_rows, small, large)[:, 0]
     best = int(np.argmin(log_p))
     least = float(log_p[best]) + np.log(len(log_p) / LONG_SHARE)
-    return LongTest(min(least, 0.0), float(values[best, 0]), (int(h[best]), int(k[best])))
+    return BlockTest(min(least, 0.0), float(values[best, 0]), (int(h[best]), int(k[best])))
 
 
 LEVELS = np.array(
@@ -190,9 +192,9 @@ def log_probability(log_p: Floats, rows: npt.ArrayLike) -> Floats:
     reciprocals, logs = _table()
     rows = np.asarray(rows, np.float64)
     law = np.stack([np.interp(1 / rows, reciprocals, column) for column in logs.T])
-    levels = np.log(LEVELS)
-    # Between two levels a line; above the largest the line to P = 1.
-    inside = np.clip(log_p, levels[-1], levels[0])
+    # Between two levels a line, which above the largest ends at P = 1.
+    levels, law = np.append(0, np.log(LEVELS)), np.concatenate([np.zeros_like(law[:1]), law])
+    inside = np.clip(log_p, levels[-1], 0)
     i = np.clip(np.searchsorted(-levels, -inside, side="right"), 1, len(levels) - 1)
     at = law[:, None] if law.ndim == 1 else law
     each = np.zeros(1, np.intp) if law.ndim == 1 else np.arange(law.shape[1])
@@ -201,14 +203,9 @@ def log_probability(log_p: Floats, rows: npt.ArrayLike) -> Floats:
     far = levels[TAIL] - levels[TAIL].mean()
     slope = np.minimum(np.tensordot(far, law[TAIL], 1) / np.sum(far**2), 1)
     with np.errstate(invalid="ignore"):
-        interpolated = np.where(
-            log_p < levels[-1], law[-1] + slope * (log_p - levels[-1]), interpolated
-        )
-    interpolated = np.where(
-        log_p > levels[0], np.clip(log_p / levels[0], 0, 1) * law[0], interpolated
-    )
+        beyond = slope * np.minimum(log_p - levels[-1], 0)
     # No order of the ranks is rarer than this.
-    return np.maximum(interpolated, -special.gammaln(rows + 1))
+    return np.maximum(interpolated + beyond, -special.gammaln(rows + 1))
 
 
 def fisher_log_pvalues(rows: Any, both: Any, ones: Any, others: Any) -> Floats:
@@ -257,23 +254,19 @@ def _log_choices(n: Any, k: Any) -> Floats:
     return np.asarray(log_count)
 
 
-COUNTED_AT_ONCE = 256
-"""Number of binary columns on each side that are counted at a time."""
-
 COUNTED_NUMBERS = 2**22
 """Number of values of the columns that are counted at a time."""
 
 
-def exact_log_pvalues(columns: Sequence[Integers], pairs: Integers) -> Floats:
-    """Return log p-values of Fisher's exact test for ``pairs (N, 2)`` of binary columns."""
-    log_p = np.zeros(len(pairs))
-    tiles = pairs // COUNTED_AT_ONCE
-    for _, part in groups(tiles[:, 0] * len(columns) + tiles[:, 1]):
-        (left, i), (right, j) = (np.unique(side, return_inverse=True) for side in pairs[part].T)
-        f, g = ([columns[c] for c in side] for side in (left, right))
-        ones, others = np.sum(f, axis=1)[i], np.sum(g, axis=1)[j]
-        log_p[part] = fisher_log_pvalues(len(f[0]), both_counts(f, g)[i, j], ones, others)
-    return log_p
+def exact_log_pvalues(
+    one: Sequence[Integers], other: Sequence[Integers], pairs: tuple[Integers, ...]
+) -> Floats:
+    """Return log p-values of Fisher's exact test of ``pairs`` of two sets of binary columns.
+
+    ``pairs`` are positions in both sets, which broadcast.
+    """
+    ones, others = (np.sum(side, axis=1)[i] for side, i in zip((one, other), pairs, strict=True))
+    return fisher_log_pvalues(len(one[0]), both_counts(one, other)[pairs], ones, others)
 
 
 def both_counts(one: Sequence[Integers], other: Sequence[Integers]) -> Integers:
@@ -289,21 +282,6 @@ def both_counts(one: Sequence[Integers], other: Sequence[Integers]) -> Integers:
         )
         total += (left @ right.T).astype(np.int64)
     return total
-
-
-class ExactScreen:
-    """Fisher's exact tests of all pairs of two parts of the binary columns of a table."""
-
-    def __init__(self, parts: Sequence[Sequence[Integers]]) -> None:
-        """Take parts of columns ``(n,)`` of 0 and 1."""
-        self.parts = parts
-
-    def log_pvalues(self, left: int, right: int) -> Floats:
-        """Return log p-values of two parts ``(p, q)``; NaN up to the diagonal for equal parts."""
-        f, g = self.parts[left], self.parts[right]
-        ones, others = np.sum(f, axis=1)[:, None], np.sum(g, axis=1)
-        log_p = fisher_log_pvalues(len(f[0]), both_counts(f, g), ones, others)
-        return above_diagonal(log_p) if left == right else log_p
 
 
 def above_diagonal(log_p: Floats) -> Floats:

@@ -15,13 +15,11 @@ from jax import Array
 from numpy.typing import NDArray
 
 from hgr_jax._arrays import Floats
-from hgr_jax._checks import check_choice, check_count, one_or_pair
+from hgr_jax._checks import check_count, one_or_pair
 from hgr_jax.core.arrays import as_key, as_pair, as_weights
 from hgr_jax.core.host.linalg import top_singular_triples, top_singular_values
 from hgr_jax.core.host.polynomials import PolynomialPair, fit_pair, tolerance
 from hgr_jax.core.rows import padded_length
-
-RULES = ("one_standard_error", "best")
 
 
 @dataclasses.dataclass(frozen=True, eq=False)
@@ -33,7 +31,6 @@ class DegreeSelection:
       scores: ``(H, K)`` correlation of the transformations on held-out rows, mean over folds.
       standard_errors: ``(H, K)`` of these means.
       values: ``(H, K)`` HGR-KB on all rows, which never decreases with either degree.
-      rule: how the degrees were chosen.
     """
 
     h: int
@@ -41,7 +38,6 @@ class DegreeSelection:
     scores: Floats
     standard_errors: Floats
     values: Floats
-    rule: str
 
 
 def select_degrees(
@@ -51,14 +47,15 @@ def select_degrees(
     key: Array,
     largest: int | tuple[int, int] = 7,
     folds: int = 5,
-    rule: str = "one_standard_error",
     weights: npt.ArrayLike | None = None,
 ) -> DegreeSelection:
     """Select degrees h and k of HGR-KB, by cross-validation over all pairs up to the largest.
 
         score(h, k) = mean over folds F of  rho_F( f_-F(a), g_-F(b) )
 
-    with f_-F and g_-F those of HGR-KB on the other rows.  HGR-KB itself is no guide, as it grows
+    with f_-F and g_-F those of HGR-KB on the other rows.  The degrees are the smallest h + k with a
+    score within one standard error of the best score, and among pairs of that h + k those of the
+    best score; ties (up to rounding) go to the smaller h.  HGR-KB itself is no guide, as it grows
     with the degrees whatever the data.  Its value at degrees chosen from the same data is biased
     upward.
 
@@ -67,9 +64,6 @@ def select_degrees(
       key: a random key for the folds, as ``jax.random.key(0)`` makes.
       largest: degree to try up to, int >= 1, or a pair, of a and of b.
       folds: int, 2 to n / 2.
-      rule: ``"one_standard_error"`` takes the smallest h + k with a score within one standard error
-        of the best score, and among pairs of that h + k the best score; ``"best"`` takes the best
-        score.  Ties (up to rounding) go to the smaller h + k, then to the smaller h.
       weights: non-negative ``(n,)``, or None.  A fold without any weight is left out.
 
     Returns:
@@ -102,7 +96,6 @@ def select_degrees(
     if isinstance(largest, tuple | list) and len(largest) != 2:
         raise ValueError(f"largest must be a degree, or a pair of degrees; got {largest!r}.")
     top = one_or_pair("largest", largest, check_count)
-    check_choice("rule", rule, RULES)
     a, b = as_pair(a, b, max_ndim=1, weights=weights)
     weights = as_weights(weights, a.shape[0], a.dtype)
     key, rows, folds = as_key(key), a.shape[0], check_count("folds", folds, 2)
@@ -129,10 +122,9 @@ def select_degrees(
     values = np.maximum.accumulate(np.maximum.accumulate(values, 0), 1)
     best = np.unravel_index(np.argmax(scores), scores.shape)
     rounding = float(jnp.finfo(a.dtype).eps) ** (2 / 3)
-    allowance = errors[best] if rule == "one_standard_error" else 0.0
-    near = scores >= scores[best] - allowance - rounding
+    near = scores >= scores[best] - errors[best] - rounding
     h, k = _smallest_degrees(scores, near, rounding)
-    return DegreeSelection(h, k, scores, errors, values, rule)
+    return DegreeSelection(h, k, scores, errors, values)
 
 
 def deal_folds(key: Array, rows: int, folds: int) -> NDArray[np.intp]:

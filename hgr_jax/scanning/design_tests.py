@@ -52,8 +52,7 @@ class DesignTests:
                 for column in pair:
                     if column not in series:
                         series[column] = self._series(column)
-                test = shift_test(series[pair[0]], series[pair[1]])
-                self._set(np.array([place]), [test])
+                self._set(np.array([place]), [shift_test(series[pair[0]], series[pair[1]])])
             return
         patterns = np.sort(self.features.patterns.index[self.pairs[places]], axis=1)
         keys = patterns[:, 0] * (1 + patterns.max(initial=0)) + patterns[:, 1]
@@ -76,7 +75,6 @@ class DesignTests:
             if not design.is_constant(self.features.values(c))
         }
         places = places[np.isin(self.pairs[places], [*functions]).all(axis=1)]
-        is_level = self._is_level
         for moved, part in groups(self.pairs[places, 1]):
             others = self.pairs[places[part], 0].tolist()
             tests = order_tests(
@@ -85,7 +83,7 @@ class DesignTests:
                 design,
                 draws=self.options.draws,
                 generator=np.random.default_rng(seed_of(self.options.key)),
-                levels=[(is_level(c), is_level(moved)) for c in others],
+                levels=[(self._is_level(c), self._is_level(moved)) for c in others],
             )
             self._set(places[part], tests)
 
@@ -100,5 +98,5 @@ class DesignTests:
 
     def _functions(self, column: int, rows: Integers) -> Floats:
         """Return orthonormal functions ``(d, m)`` of ranks, or of levels, on some rows."""
-        values = np.asarray(self.features.values(column)[rows], np.float64)
+        values = self.features.values(column)[rows].astype(np.float64)
         return functions_of_column(values, self._is_level(column), most=MOST_FUNCTIONS)

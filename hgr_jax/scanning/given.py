@@ -224,8 +224,7 @@ def conditional_tests(
             return np.asarray(x[rows], np.float64)
 
         weights = None if w is None else w[rows]
-        # Columns that the given ones explain are skipped before.
-        tests = ColumnTests(values, levels, int(rows.sum()), weights, explained=False)
+        tests = ColumnTests(values, levels, int(rows.sum()), weights)
         for place in chosen[places]:
             a, b = pairs[place]
             pvalues[place] = tests.test(int(a), int(b), positions).pvalue

@@ -551,8 +551,9 @@ class _ByRanks:
 
     def _test_exactly(self, group: Integers, columns: list[RankedColumn], pairs: Integers) -> None:
         """Test the pairs of two binary columns."""
-        is_binary = np.array([column.is_binary for column in columns])
-        binary = np.flatnonzero(is_binary[pairs].all(axis=1))
-        places = group[binary]
-        log_p = exact_log_pvalues([column.codes for column in columns], pairs[binary])
-        self.results.log_p[places], self.results.exact[places] = log_p, True
+        binary = np.flatnonzero(np.array([c.is_binary for c in columns])[pairs].all(axis=1))
+        for tile in tiles_of(pairs, binary, len(columns), TILE):
+            one, other = ([columns[c].codes for c in side] for side in tile.columns)
+            places = group[tile.places]
+            self.results.log_p[places] = exact_log_pvalues(one, other, tile.sides)
+            self.results.exact[places] = True

@@ -17,13 +17,12 @@ from hgr_jax._arrays import Floats, Integers
 from hgr_jax._threads import in_threads
 from hgr_jax.inference import roys_root
 from hgr_jax.inference.independence import (
-    OF_RESIDUALS,
     independence_test,
     test_levels_by_orders,
 )
 from hgr_jax.inference.level_tests import LevelPairs, LevelTests, table_of
 from hgr_jax.inference.orders import seed_of
-from hgr_jax.inference.results import IndependenceTest
+from hgr_jax.inference.results import OF_RESIDUALS, IndependenceTest
 from hgr_jax.scanning.features import Estimates, Features
 from hgr_jax.scanning.given import conditional_tests
 from hgr_jax.scanning.memory import MemoryTable

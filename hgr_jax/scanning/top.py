@@ -21,7 +21,7 @@ from hgr_jax._checks import look_like_counts
 from hgr_jax._progress import progress_bar
 from hgr_jax.core.host.ranks import MOST_FUNCTIONS, RankedColumn, codes_of, ranked_columns, ranks
 from hgr_jax.inference.pvalue_histogram import PValueHistogram
-from hgr_jax.inference.rank_law import MIN_TABULATED_ROWS, ExactScreen
+from hgr_jax.inference.rank_law import MIN_TABULATED_ROWS, above_diagonal, exact_log_pvalues
 from hgr_jax.scanning.features import as_features
 from hgr_jax.scanning.findings import FALSE_DISCOVERY_RATE
 from hgr_jax.scanning.given import GivenColumns
@@ -137,7 +137,7 @@ class _Search:
         side = min(TESTED_SIDE, -(-sum(map(len, more + two)) // 64) * 64)
         self.least_screened = MIN_SCREENED_SHARE * side**2
         self.screen = _screen_of([*more, *two], side) if more else None
-        self.exact = ExactScreen([[column.codes for column in part] for part in [*two, *rare]])
+        self.exact = [[column.codes for column in part] for part in [*two, *rare]]
         squares = [(i, j) for i in range(len(self.parts)) for j in range(i, len(self.parts))]
         counts = [self._count(*square) for square in squares]
         self.squares = [square for square, count in zip(squares, counts, strict=True) if count]
@@ -162,12 +162,10 @@ class _Search:
 
     def _task(self, place: int) -> SquareTask:
         """Return what computes a square where an executor has its workers."""
-        square = left, right = self.squares[place]
+        square = self.squares[place]
         test: SquareTask | None = None
         if self._is_exact(square):
-            first = self.of_two.start
-            codes = [self.exact.parts[part - first] for part in (left, right)]
-            test = functools.partial(_exact_log_pvalues, *codes, same=left == right)
+            test = self._exact_test(square)
         elif self.screen is not None and self._is_screened(place):
             parts = [self.screen.parts[part] for part in dict.fromkeys(square)]
             test = functools.partial(
@@ -195,6 +193,10 @@ class _Search:
     def _is_exact(self, square: tuple[int, int]) -> bool:
         return all(part in self.of_two for part in square)
 
+    def _exact_test(self, square: tuple[int, int]) -> SquareTask:
+        codes = [self.exact[part - self.of_two.start] for part in square]
+        return functools.partial(_exact_log_pvalues, *codes, same=square[0] == square[1])
+
     def _is_screened(self, place: int) -> bool:
         square = self.squares[place]
         of_ranks = all(part in self.of_ranks for part in square)
@@ -206,7 +208,7 @@ class _Search:
         next_products: Any = None
         for place, square in enumerate(self.squares):
             if self._is_exact(square):
-                yield self.exact.log_pvalues(*(part - self.of_two.start for part in square)), square
+                yield self._exact_test(square)(), square
                 continue
             products = self._start(place) if next_products is None else next_products
             if self.screen is None or products is None:
@@ -260,7 +262,8 @@ def _score_square(
 
 
 def _exact_log_pvalues(f: Sequence[Integers], g: Sequence[Integers], *, same: bool) -> Floats:
-    return ExactScreen([f, g]).log_pvalues(0, 0 if same else 1)
+    log_p = exact_log_pvalues(f, g, np.ix_(np.arange(len(f)), np.arange(len(g))))
+    return above_diagonal(log_p) if same else log_p
 
 
 def _screen_of(parts: Sequence[Sequence[RankedColumn]], side: int, laws: Any = None) -> Any:

@@ -261,12 +261,12 @@ def _rank_with_few_ties(codes: Integers) -> RankedColumn | None:
         tied = counts[counts > 1].astype(np.float64)
         if np.sum(tied**3 - tied) > FEW_TIES * rows**3:
             return None
-        codes, orders = (2 * np.cumsum(counts) - counts - 1)[codes], _log_orders(counts)
+        codes, orders = (2 * np.cumsum(counts) - counts - 1)[codes], log_orders(counts)
     count = function_count(rows)
     return RankedColumn(codes, np.arange(count), count, 1.0, orders)
 
 
-def _log_orders(counts: Integers) -> float:
+def log_orders(counts: Integers) -> float:
     """Return the logarithm of the number of orders within levels, from the rows of each."""
     from scipy import special  # loads slowly
 
@@ -296,7 +296,7 @@ class _TiedLevels(NamedTuple):
             heaviest[:] = 0
             np.maximum.at(heaviest, codes, scale_to_effective_rows(weights))
         rows = effective_row_count(len(codes), weights)
-        return cls(codes, rank, share, heaviest, rows, _log_orders(counts))
+        return cls(codes, rank, share, heaviest, rows, log_orders(counts))
 
     def ranked(self, table: Floats, positions: Integers) -> RankedColumn:
         """Return the ranked column, given its functions ``(d, levels)``."""
