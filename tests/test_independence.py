@@ -283,6 +283,31 @@ class TestGiven:
         with pytest.raises(ValueError, match="without given"):
             independence_test(a, b, given=a, method="permutation")
 
+    def test_many_linear_columns_cost_little_power(self) -> None:
+        found = partial = 0
+        for seed in range(60):
+            rng = np.random.default_rng(seed)
+            z = rng.normal(size=(200, 8))
+            a, b = (z @ rng.normal(size=8) * 0.4 + rng.normal(size=200) for _ in "ab")
+            b += 0.25 * a
+            found += independence_test(a, b, given=z).pvalue < 0.05
+            design = np.column_stack([np.ones(200), z])
+            left = [x - design @ np.linalg.lstsq(design, x, rcond=None)[0] for x in (a, b)]
+            r = np.corrcoef(*left)[0, 1]
+            partial += 2 * stats.t.sf(abs(r) * math.sqrt(190 / (1 - r * r)), 190) < 0.05
+        assert found > 0.5 * partial > 25
+
+    @pytest.mark.parametrize("speed", [3, 5])
+    def test_waves_of_one_column_are_taken_out(self, speed: float) -> None:
+        rejected = 0
+        for seed in range(60):
+            c, e, f = np.random.default_rng(seed).normal(size=(3, 1000))
+            rejected += (
+                independence_test(np.sin(speed * c) + e, np.sin(speed * c) + f, given=c).pvalue
+                < 0.05
+            )
+        assert rejected <= 8  # 3 are expected, and more than 8 once in 200 times
+
 
 class TestConditionalTests:
     def test_are_those_of_single_calls(self, rng: np.random.Generator) -> None:

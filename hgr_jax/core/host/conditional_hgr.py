@@ -56,8 +56,8 @@ class ConditionalHGRFit:
         """Return an interval for HGR given c.
 
         Formula: that of `hgr_jax.HGRFit.interval`, for the residuals.  The high end is then divided
-        by the share of the rows that the regression on c does not use up: this allows for a bias of
-        the regression as large as its variance, which makes residuals look less dependent.  A
+        by the squared share of the rows that the regression on c does not use up: this allows for a
+        bias of the regression of twice its variance, which makes residuals look less dependent.  A
         regression that misses a jump of c, or what depends on many columns at once, has a larger
         one.
 
@@ -86,7 +86,7 @@ class ConditionalHGRFit:
         level = check_level("level", level)
         if self._estimate is not None:
             low, high = self._estimate.interval(self.pvalue, level)
-            return low, min(high / self._spare_share, 1.0)
+            return low, min(high / self._spare_share**2, 1.0)
         return (math.nan, math.nan) if math.isnan(self.correlation) else (0.0, 1.0)
 
 

@@ -16,7 +16,8 @@ the regression by kernels.
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Sequence
+import functools
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
@@ -30,8 +31,13 @@ from hgr_jax.core.host.ranks import RankedColumn, effective_row_count
 DEGREE, OF_RESIDUAL = 6, 3
 """Largest number of functions of a number, and of the ranks of its residual."""
 
-OF_ONE, OF_MANY = 16, 8
-"""Largest number of functions of a column of Z alone, and beside others."""
+OF_A_COLUMN, BESIDE_OTHERS = 16, 8
+"""Largest number of functions of a number, and of a column of Z beside others; alone it has up to
+64, those of the last look of an estimate."""
+
+LINEAR = 10.0
+"""Weight of the first function of a column of Z in the design: a linear regression is hardly
+penalised, and so costs as many rows as it has columns."""
 
 MOST_CODES, ROWS_PER_CODE = 64, 4
 """Largest number of distinct values of a column of Z whose levels have indicators too, as they may
@@ -44,7 +50,7 @@ as a share of the rows."""
 WIDTH = 0.7
 """Width of the kernel, in units of normal scores and of the root of the number of columns."""
 
-PENALTIES = np.exp(np.linspace(np.log(1e-7), np.log(3.0), 24))
+PENALTIES = np.geomspace(1e-7, 12.0, 26)
 """Penalties of the ridge regression, in units of the variance of a function of Z."""
 
 UNDERSMOOTHING = 4
@@ -90,6 +96,7 @@ class Variable:
         `DEGREE` distinct values.  None for others.
       is_category: whether it is a category.
       indicators: of the values of a number that has few, which may be codes, ``(levels, n)``.
+      alone: returns more functions of a number, ``(n, k)``.
     """
 
     functions: Floats
@@ -98,6 +105,7 @@ class Variable:
     codes: Integers | None = None
     is_category: bool = False
     indicators: Floats | None = None
+    alone: Callable[[], Floats] | None = None
 
     @property
     def is_discrete(self) -> bool:
@@ -108,7 +116,7 @@ class Variable:
     def of_number(cls, x: Floats, weights: Floats | None = None) -> Variable:
         """Return the functions of finite numbers ``(n,)``."""
         column = RankedColumn.of_values(x, weights)
-        f = column.functions(OF_ONE)
+        f = column.functions(OF_A_COLUMN)
         places = np.arange(1.0, len(f) + 1)
         is_tied = column.of_levels is not None
         if (is_tied and len(column.linear) <= DEGREE) or not len(f):
@@ -121,7 +129,10 @@ class Variable:
         if is_tied and len(column.linear) <= min(MOST_CODES, rows / ROWS_PER_CODE):
             shares = np.full(rows, 1 / rows) if weights is None else weights / weights.sum()
             indicators = centred_indicators(column.codes, shares, len(column.linear))
-        return cls(f, places, scores[None], indicators=indicators)
+        alone = functools.partial(
+            column.wide_functions, effective_row_count(rows, weights), weights
+        )
+        return cls(f, places, scores[None], indicators=indicators, alone=alone)
 
     @classmethod
     def of_levels(cls, codes: Integers, weights: Floats | None = None) -> Variable:
@@ -364,12 +375,16 @@ class Conditioning:
 def _design(given: Sequence[Variable], rows: int, dtype: type[np.floating]) -> Floats:
     """Return the features ``(r, n)`` of the columns of Z."""
     count = len(given)
-    most = OF_ONE if count == 1 else OF_MANY
-    functions = [z.functions if z.is_discrete else z.functions[:most] for z in given]
-    scales = [
-        np.ones(len(f)) if z.is_discrete else z.places[: len(f)]
-        for z, f in zip(given, functions, strict=True)
-    ]
+    functions, scales = list[Floats](), list[Floats]()
+    for z in given:
+        f: Floats = z.functions
+        scale: Floats = np.ones(len(f))
+        if not z.is_discrete:
+            f = z.alone().T if z.alone is not None and count == 1 else f[:BESIDE_OTHERS]
+            scale = np.arange(1.0, len(f) + 1)
+            scale[:1] /= LINEAR
+        functions.append(f)
+        scales.append(scale)
     codes = [z.indicators for z in given if z.indicators is not None]
     functions, scales = functions + codes, scales + [np.ones(len(f)) for f in codes]
     additive = sum(map(len, functions))
