@@ -30,7 +30,7 @@ from hgr_jax.core.describe import (
     in_full,
 )
 from hgr_jax.core.host.conditional_hgr import ConditionalHGRFit
-from hgr_jax.core.host.estimates import HGREstimate, correlation_of
+from hgr_jax.core.host.estimates import HGREstimate
 from hgr_jax.inference.independence import independence_test
 from hgr_jax.tables.levels import Category, codes_of_labels
 from hgr_jax.tables.variables import read_pair
@@ -164,21 +164,12 @@ class HGRFit:
       correlation: the estimate of HGR, in [0, 1].
       f, g: transformations of a and of b, of the block with the highest score; the sign of the
         pair makes f correlate positively with the ranks of a.
-      raw: the correlation of ``f(a)`` and ``g(b)`` in the data of the fit, which is too high.
-      standard_error: standard deviation of ``raw`` over samples, with f and g held fixed; with
-        weights that of a weighted mean, ``sqrt(sum w^2 psi^2) / sum w``.
-      degrees: numbers of functions of that block.
-      dependence: weight of dependence in the average, from 0 to 1; independence has the rest.
       rows: number of rows; with weights the effective one.
     """
 
     correlation: float
     f: RankTransform | LevelTransform = dataclasses.field(repr=False)
     g: RankTransform | LevelTransform = dataclasses.field(repr=False)
-    raw: float
-    standard_error: float
-    degrees: tuple[int, int]
-    dependence: float
     rows: float
     _estimate: HGREstimate | None = dataclasses.field(repr=False, compare=False)
     _columns: tuple[Floats, Floats] = dataclasses.field(repr=False, compare=False)
@@ -189,7 +180,7 @@ class HGRFit:
         """Return the fit of data without a value."""
         nan, none = math.nan, np.zeros(0)
         nowhere = RankTransform(np.zeros(1), np.full(1, nan))
-        return cls(nan, nowhere, nowhere, nan, nan, (0, 0), nan, nan, None, (none, none))
+        return cls(nan, nowhere, nowhere, nan, None, (none, none))
 
     @classmethod
     def of(
@@ -200,25 +191,11 @@ class HGRFit:
         pvalue: float | None = None,
     ) -> HGRFit:
         """Return the fit of an estimate, of values or codes; ``pvalue`` if it is known."""
-        f, g = estimate.functions
-        raw, error = correlation_of(f, g, estimate.pair.shares)
-        sides = [
+        f, g = (
             transform_of(x, z, category)
-            for x, z, category in zip(columns, (f, g), categories, strict=True)
-        ]
-        return cls(
-            correlation=estimate.value,
-            f=sides[0],
-            g=sides[1],
-            raw=raw,
-            standard_error=error,
-            degrees=estimate.degrees,
-            dependence=float(estimate.average.dependence[0]),
-            rows=estimate.rows,
-            _estimate=estimate,
-            _columns=columns,
-            _pvalue=pvalue,
+            for x, z, category in zip(columns, estimate.functions, categories, strict=True)
         )
+        return cls(estimate.value, f, g, estimate.rows, estimate, columns, pvalue)
 
     @functools.cached_property
     def pvalue(self) -> float:
@@ -227,8 +204,7 @@ class HGRFit:
             return math.nan
         if self._pvalue is not None:
             return self._pvalue
-        weights = self._estimate.weights
-        return independence_test(*self._columns, weights=weights).pvalue
+        return independence_test(*self._columns, weights=self._estimate.weights).pvalue
 
     def score(self, a: ArrayLike, b: ArrayLike, *, weights: ArrayLike | None = None) -> float:
         """Return the Pearson correlation of ``f(a)`` and ``g(b)`` on data that were not fitted.

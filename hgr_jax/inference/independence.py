@@ -215,7 +215,7 @@ def independence_test(
         return _fisher_test(*sides)
     if not all(side.count for side in sides):
         return OF_CONSTANT
-    if method == "auto" and _follows_rank_law(*sides, effective_row_count(len(x), w)):
+    if method == "auto" and _follows_rank_law(*sides, w):
         return _tests_by_law(sides[0], [sides[1]], w)[0]
     return _test_of_orders((x, y), sides, w, most_draws(len(x), permutations), seed)
 
@@ -260,8 +260,11 @@ def _test_of_orders(
     return IndependenceTest.of_blocks(data.values[0], *found, data.degrees[:, 0], rows)
 
 
-def _follows_rank_law(x: RankedColumn, y: RankedColumn, rows: float) -> bool:
-    """Return whether two variables have the law of ranks."""
+def _follows_rank_law(x: RankedColumn, y: RankedColumn, weights: Floats | None) -> bool:
+    """Return whether two variables have the law of ranks, and not that of two values each."""
+    if weights is None and x.is_binary and y.is_binary:
+        return False
+    rows = effective_row_count(len(x.codes), weights)
     return min(x.reliable, y.reliable) > 0 and rows >= MIN_TABULATED_ROWS
 
 
@@ -301,7 +304,8 @@ def test_levels(
             degrees=np.array([degrees]),
             rows=np.array([rows]),
             heaviest=np.array([np.sum(w**2) / np.max(w) ** 2]),
-            table=None if weights is not None else lambda _: table_of((first, second), sizes),
+            table_at=lambda _: table_of((first, second), sizes),
+            has_tables=weights is None,
         ),
         seed_of(key),
     )
@@ -467,13 +471,9 @@ def _fisher_test(x: RankedColumn, y: RankedColumn) -> IndependenceTest:
     return IndependenceTest.of_blocks(statistic, pvalue, "exact", (1, 1), len(x.codes))
 
 
-def _kept_designs(rows: int) -> int:
-    return max(CACHED_BYTES // (8 * rows * 256), 4)
-
-
 def kept_columns(rows: int) -> int:
-    """Return the number of columns whose residuals `ColumnTests` keeps."""
-    return 16 * _kept_designs(rows)
+    """Return the number of columns whose residuals `ColumnTests` keeps, 16 for each design."""
+    return 16 * max(CACHED_BYTES // (8 * rows * 256), 4)
 
 
 class ColumnTests:
@@ -492,9 +492,9 @@ class ColumnTests:
     ) -> None:
         self._values, self._levels, self._rows = values, levels, rows
         self._weights = None if weights is None or not np.ptp(weights) else weights
-        few, many = _kept_designs(rows), kept_columns(rows)
+        many = kept_columns(rows)
         self._variable = functools.lru_cache(many)(self._make_variable)
-        self._conditioning = functools.lru_cache(few)(self._make_conditioning)
+        self._conditioning = functools.lru_cache(many // 16)(self._make_conditioning)
         self._residuals = functools.lru_cache(many)(self._make_residuals)
         self._is_explained = functools.lru_cache(many)(self._make_is_explained)
         self._given = functools.lru_cache(1)(self._make_given)
@@ -608,14 +608,8 @@ class ConditionalTests(ColumnTests):
     def _make_block(self, x: int, block: range) -> dict[int, IndependenceTest]:
         """Return tests of a number and those of a block of columns to which the law applies."""
         side, w = self._ranked(x), self._weights
-        rows = effective_row_count(self._rows, w)
         numbers = {i: self._ranked(i) for i in block if i != x and i not in self._levels}
-        is_binary = w is None and side.is_binary  # beside another, it has Fisher's test
-        others = {
-            i: z
-            for i, z in numbers.items()
-            if _follows_rank_law(side, z, rows) and not (is_binary and z.is_binary)
-        }
+        others = {i: z for i, z in numbers.items() if _follows_rank_law(side, z, w)}
         if not others:
             return {}
         return dict(zip(others, _tests_by_law(side, [*others.values()], w), strict=True))

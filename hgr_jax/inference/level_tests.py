@@ -66,7 +66,8 @@ class LevelPairs:
       degrees: ``(N, 2)``, numbers of these functions.
       rows: ``(N,)``, effective numbers of rows.
       heaviest: ``(N,)``, sums of squared weights, over the largest squared weight.
-      table: returns the table of counts of a pair; None with weights.
+      table_at: returns the table of counts of a pair.
+      has_tables: whether there are such tables: not with weights.
     """
 
     counts: tuple[Sequence[Integers], Sequence[Integers]]
@@ -75,7 +76,8 @@ class LevelPairs:
     degrees: Integers
     rows: Floats
     heaviest: Floats
-    table: Callable[[int], Integers] | None
+    table_at: Callable[[int], Integers]
+    has_tables: bool
 
     def moments(self) -> Moments:
         """Return the products of the moments of the functions of both columns."""
@@ -94,6 +96,23 @@ class LevelPairs:
             for counts, is_level in zip(self.counts, self.of_levels.T, strict=True)
         )
         return Moments(*(np.array(first) * np.array(second)).T)
+
+    def pair_at(self, place: int) -> LevelPair:
+        """Return a pair as a table, with functions of both sides on its rows."""
+        table = self.table_at(place)
+        table = table[table.any(axis=1)][:, table.any(axis=0)]
+        f, g = (
+            functions_of_counts(tuple(counts.tolist()))
+            if is_level
+            else _functions_of_ranked(counts)[:degree]
+            for is_level, degree, counts in zip(
+                self.of_levels[place],
+                self.degrees[place],
+                (table.sum(axis=1), table.sum(axis=0)),
+                strict=True,
+            )
+        )
+        return LevelPair(f, g, table)
 
 
 class LevelTests:
@@ -115,7 +134,7 @@ class LevelTests:
         likely = log_p > np.log(MIN_PVALUE)
         close = log_errors(moments, rows, pairs.statistic) <= MAX_LOG_ERROR
         few = values.prod(axis=0) <= MAX_TABLE_CELLS
-        at_hand = few & (pairs.table is not None)
+        at_hand = few & pairs.has_tables
         of_two = at_hand & (values == 2).all(axis=0)
         of_tables = at_hand & ~close & ~likely & ~of_two
         right = of_categories | close | np.isinf(log_p)
@@ -134,7 +153,7 @@ class LevelTests:
     def _test_exactly(self, places: Integers) -> None:
         """Test pairs of two columns of two values by Fisher's exact test."""
         if len(places):
-            both = np.array([self._table(place) for place in places.tolist()])
+            both = np.array([self.pairs.table_at(place) for place in places.tolist()])
             margins = both[:, 1].sum(axis=1), both[..., 1].sum(axis=1)
             self.log_p[places] = fisher_log_pvalues(both.sum(axis=(1, 2)), both[:, 1, 1], *margins)
             self.source[places] = "exact"
@@ -145,7 +164,7 @@ class LevelTests:
         """Test pairs of few values for which the laws for many rows are not close."""
 
         def test(place: int) -> None:
-            pair = self._level_pair(place)
+            pair = self.pairs.pair_at(place)
             log_p, source = None, "permutation"
             if self.log_p[place] > np.log(MAX_UNDRAWN):
                 log_p = log_pvalue_of_random_tables(pair, seed)
@@ -157,27 +176,6 @@ class LevelTests:
                 self.log_p[place] = np.nan
 
         in_threads(test, places.tolist())
-
-    def _table(self, place: int) -> Integers:
-        assert self.pairs.table is not None
-        return self.pairs.table(place)
-
-    def _level_pair(self, place: int) -> LevelPair:
-        """Return a pair as a table, with functions of both sides on its rows."""
-        table = self._table(place)
-        table = table[table.any(axis=1)][:, table.any(axis=0)]
-        f, g = (
-            functions_of_counts(tuple(counts.tolist()))
-            if is_level
-            else _functions_of_ranked(counts)[:degree]
-            for is_level, degree, counts in zip(
-                self.pairs.of_levels[place],
-                self.pairs.degrees[place],
-                (table.sum(axis=1), table.sum(axis=0)),
-                strict=True,
-            )
-        )
-        return LevelPair(f, g, table)
 
 
 def functions_of_column(

@@ -231,17 +231,13 @@ def _kb_values(
     """Return HGR-KB for every order of the rows of b; weights stay with a."""
     if pair is None:
         return np.full(len(orders), np.nan)
-    h, size = pair.directions[0], len(pair.functions)
-    f, g = pair.functions[1 : h + 1] * pair.shares, pair.functions[h + 1 :]
-    cross = np.take(g, orders, axis=1).reshape(-1, len(pair.shares)) @ f.T
-    m: npt.NDArray[np.floating] = np.moveaxis(cross.reshape(len(g), len(orders), h), -1, 0)
-    if weighted:
-        left, right = np.triu_indices(size - h)
-        both = pair.functions[np.r_[0, h + 1 : size]]
-        moments = np.empty((size - h, size - h, len(orders)))
-        for i, j in zip(left, right, strict=True):
-            moments[i, j] = moments[j, i] = (both[i] * both[j])[orders] @ pair.shares
-        mean, transform, _ = whitenings(moments)
-        none = np.zeros((h, len(orders)))
+    f, g = pair.sides
+    cross = np.take(g, orders, axis=1).reshape(-1, len(pair.shares)) @ (f * pair.shares).T
+    m: npt.NDArray[np.floating] = np.moveaxis(cross.reshape(len(g), len(orders), len(f)), -1, 0)
+    if weighted:  # the functions of b are orthonormal with the weights in one order only
+        shares = np.empty(orders.shape[::-1])
+        np.put_along_axis(shares, orders.T, pair.shares[:, None], axis=0)
+        mean, transform, _ = whitenings(PolynomialPair((g[:0], g), pair.shares).grams(shares))
+        none = np.zeros((len(f), len(orders)))
         m = whitened_blocks(m, (none, np.ones_like(none)), (mean, transform))
     return np.minimum(top_singular_values(m), 1)

@@ -142,9 +142,6 @@ def _level_tests(
         for c, other in np.unique(shared.reshape(-1, 2), axis=0).tolist()
     }
 
-    def table_at(place: int) -> Integers:
-        return _table_of(features, pairs[place])
-
     first, second = ([counts[c, other] for c, other in shared[:, side].tolist()] for side in (0, 1))
     level_pairs = LevelPairs(
         counts=(first, second),
@@ -153,7 +150,8 @@ def _level_tests(
         degrees=found.degrees,
         rows=rows[chosen],
         heaviest=table.heaviest_rows()[chosen],
-        table=table_at if features.weights is None else None,
+        table_at=lambda place: _table_of(features, pairs[place]),
+        has_tables=features.weights is None,
     )
     return LevelTests(level_pairs, seed_of(test.key))
 

@@ -64,21 +64,25 @@ def _without_ties(rows: int, degree: int) -> Moments:
 def _moments_of_polynomials(counts: Floats | Integers, degree: int) -> Moments:
     share = counts / counts.sum()
     ranks = 2 * np.cumsum(share) - share - 1
-    return _feature_moments(polynomials_at(ranks, share, degree).T, share)
+    features = polynomials_at(ranks, share, degree)
+    third = np.einsum("in,jn,kn,n->ijk", features, features, features, share, optimize=True)
+    reach = np.max(np.sum(features**2, axis=0))
+    return Moments(
+        *np.array([np.sum(third**2), reach, np.prod(share) if len(share) == 2 else np.inf])
+    )
 
 
 def moments_of_levels(counts: Integers) -> Moments:
-    """Return the moments of the indicators of a category, from the number of rows of each level."""
+    """Return the moments of the indicators of a category, from the number of rows of each level.
+
+    The product q_i q_j of the features of two levels is 1 / share - 1 where i = j, and else -1.
+    """
     share = counts[counts > 0] / counts.sum()
-    return _feature_moments((np.eye(len(share)) - share) / np.sqrt(share), share)
-
-
-def _feature_moments(features: Floats, share: Floats) -> Moments:
-    products = (features[:, :, None] * features[:, None, :]).reshape(len(features), -1)
-    third = (features * share[:, None]).T @ products
-    two_valued = share[0] * share[-1] if len(share) == 2 else np.inf
-    reach = np.max(np.sum(features**2, axis=1))
-    return Moments(*np.array([np.sum(third**2), reach, two_valued]))
+    same = 1 / share - 1
+    skewness = np.sum(share**2 * same**3) - (1 - np.sum(share**2))
+    return Moments(
+        *np.array([skewness, np.max(same), np.prod(share) if len(share) == 2 else np.inf])
+    )
 
 
 def is_valid(moments: Moments, rows: Floats) -> NDArray[np.bool_]:
