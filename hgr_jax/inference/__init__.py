@@ -12,8 +12,7 @@
 * `permutation`: `permutation_test`, an exact test with any measure;
 * `intervals`: `corrected` values, and `upper_bound`, a differentiable bound of the value in the
   population;
-* `multiplicity`: `adjust`, for many p-values at once;
-* `pvalue_histogram`: the same for a family of p-values that is too large to be kept;
+* `multiplicity`: `adjust`, for many p-values at once, and for more than memory holds;
 * `selection`: `select_degrees`, by cross-validation.
 
 `hgr_jax.scan` uses them for whole tables.

@@ -247,7 +247,8 @@ class RowDesign:
             effective_shares(functions),
             self.shape,
             transforms[:-1],
-            None if whole[-1].all() else transforms[-1],
+            transforms[-1],
+            bool(whole[-1].all()),
             of_levels,
         )
 
@@ -316,16 +317,17 @@ class SeriesFunctions:
       shares: ``(d,)``, as of `effective_shares`.
       shape: S and T; 1 and the number of rows of one series.
       transforms: ``(d, S, m)``, discrete Fourier transforms of the functions, 0 where missing.
-      presence: ``(S, m)``, transform of the mask of the cells where the variable is present; None
-        if it is in all.
+      presence: ``(S, m)``, transform of the mask of the cells where the variable is present.
+      is_complete: whether it is present in all.
       of_levels: whether they are functions of a category.
     """
 
     shares: Floats
     shape: tuple[int, int]
     transforms: NDArray[np.complexfloating]
-    presence: NDArray[np.complexfloating] | None = None
-    of_levels: bool = False
+    presence: NDArray[np.complexfloating]
+    is_complete: bool
+    of_levels: bool
 
     def moments_of_shifts(self, other: SeriesFunctions, entries: BlockEntries) -> Floats:
         """Return moments ``(E, T)``: at r, of these functions and the others' r times later.
@@ -340,11 +342,9 @@ class SeriesFunctions:
             )
 
         f, g = self.transforms[entries.left], other.transforms[entries.right]
-        if self.presence is None and other.presence is None:
+        if self.is_complete and other.is_complete:
             return products(f, g) / cells
-        one = np.zeros(self.transforms.shape[1:], complex)
-        one[:, 0] = times
-        here, there = (one if each.presence is None else each.presence for each in (self, other))
+        here, there = self.presence, other.presence
         count = np.maximum(np.rint(products(here, there)), 1)
         means_f, means_g = products(f, there) / count, products(here, g) / count
         return (products(f, g) / count - means_f * means_g) * _share_weights(count, cells)

@@ -20,7 +20,7 @@ from hgr_jax._arrays import Floats, Integers, chunks
 from hgr_jax._checks import look_like_counts
 from hgr_jax._progress import progress_bar
 from hgr_jax.core.host.ranks import MOST_FUNCTIONS, RankedColumn, codes_of, ranked_columns, ranks
-from hgr_jax.inference.pvalue_histogram import PValueHistogram
+from hgr_jax.inference.multiplicity import PValueHistogram
 from hgr_jax.inference.rank_law import MIN_TABULATED_ROWS, above_diagonal, exact_log_pvalues
 from hgr_jax.scanning.features import as_features
 from hgr_jax.scanning.findings import FALSE_DISCOVERY_RATE
