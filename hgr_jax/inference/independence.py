@@ -1,7 +1,8 @@
 """Tests of independence, and of independence given other variables, of two variables.
 
-* `independence_test`: by the law of ranks (`rank_law`), by permutations, by shifts of series and
-  within groups (`dependent_rows`), or given other variables (`conditional`);
+* `independence_test`: by the law of ranks (`rank_law`), by permutations (`orders`), by shifts of
+  series and within groups (`dependent_rows`), of categories (`level_tests`), or given other
+  variables (`conditional`);
 * `ConditionalTests`: many tests given other variables in one table.
 """
 
@@ -22,7 +23,6 @@ from hgr_jax._arrays import Floats, Integers
 from hgr_jax._checks import (
     as_host_weights,
     as_lags,
-    check_choice,
     check_count,
     check_indexes,
     warn_of_counts,
@@ -37,8 +37,7 @@ from hgr_jax.core.host.conditioning import (
 )
 from hgr_jax.core.host.estimates import HGREstimate
 from hgr_jax.core.host.explained import MAX_SHARE_EXPLAINED, GivenVariables
-from hgr_jax.core.host.linalg import top_singular_values
-from hgr_jax.core.host.ranks import MOST_FUNCTIONS, RankedColumn, effective_row_count, log_orders
+from hgr_jax.core.host.ranks import MOST_FUNCTIONS, RankedColumn, effective_row_count
 from hgr_jax.inference.conditional import compare_residuals
 from hgr_jax.inference.dependent_rows import (
     DRAWS,
@@ -47,15 +46,11 @@ from hgr_jax.inference.dependent_rows import (
     order_tests,
     shift_test,
 )
-from hgr_jax.inference.level_tables import CELLS_AT_ONCE
-from hgr_jax.inference.level_tests import LevelPairs, LevelTests, functions_of_column, table_of
+from hgr_jax.inference.level_tests import functions_of_column, test_levels
 from hgr_jax.inference.orders import (
-    COUNTED_ROWS,
-    FixedSide,
-    draws_at,
-    fixed_and_moved,
     most_draws,
     orders_at,
+    rarest_order,
     scores_of_untied,
     seed_of,
     test_by_orders,
@@ -73,7 +68,6 @@ from hgr_jax.inference.rank_law import (
     top_values,
 )
 from hgr_jax.inference.results import OF_CONSTANT, OF_EXPLAINED, OF_MISSING, IndependenceTest
-from hgr_jax.inference.roys_root.law import log_survival_of_many
 from hgr_jax.tables.variables import read_given, read_pair
 
 CACHED_BYTES = 2**28
@@ -81,8 +75,6 @@ CACHED_BYTES = 2**28
 
 MOST_AT_ONCE = 64
 """Largest number of columns whose tests with one column `ConditionalTests` does together."""
-
-TEST_METHODS = ("auto", "permutation")
 
 
 @one_blas_thread()
@@ -95,7 +87,6 @@ def independence_test(
     order: npt.ArrayLike | None = None,
     lags: int | Iterable[int] | None = None,
     groups: npt.ArrayLike | None = None,
-    method: str = "auto",
     permutations: int | None = None,
     key: Any = None,
 ) -> IndependenceTest:
@@ -139,7 +130,6 @@ def independence_test(
       lags: of one series, by how many rows b follows a (negative: precedes it), an int or several,
         shorter than half of it; None for 0.  The p-value allows for their number.
       groups: labels ``(n,)`` of any type, or None.
-      method: "auto", as above, or "permutation".  With ``given`` it must be "auto".
       permutations: largest number of random orders, int >= 1; None for 9,999, of fewer than 20
         rows 199,999, and of rows in groups 999.
       key: a random key for the permutations; None for ``jax.random.key(0)``.
@@ -179,8 +169,7 @@ def independence_test(
             " groups= out."
         )
     if order is not None or groups is not None:
-        refuse_with_design({**beside, "method": None if method == "auto" else method})
-    check_choice("method", method, TEST_METHODS)
+        refuse_with_design(beside)
     if permutations is not None:
         check_count("permutations", permutations)
     seed = seed_of(key)
@@ -188,8 +177,6 @@ def independence_test(
     if w is not None:
         warn_of_counts(weights)
     if given is not None:
-        if method != "auto":
-            raise ValueError(f"method={method!r} is for tests without given variables.")
         return _test_given(a, b, given, w)
     (x, y), is_level = read_pair(a, b)
     if w is not None:
@@ -208,56 +195,48 @@ def independence_test(
         draws = DRAWS if permutations is None else permutations
         return _test_of_design((x, y), is_level, design, lags, draws, np.random.default_rng(seed))
     if any(is_level):
-        test_of = test_levels if method == "auto" else test_levels_by_orders
-        return test_of((x, y), is_level, w, permutations, key)
+        return test_levels((x, y), is_level, w, permutations, key)
     sides = RankedColumn.of_values(x, w), RankedColumn.of_values(y, w)
-    if method == "auto" and w is None and all(side.is_binary for side in sides):
+    if w is None and all(side.is_binary for side in sides):
         return _fisher_test(*sides)
-    if not all(side.count for side in sides):
-        return OF_CONSTANT
-    if method == "auto" and _follows_rank_law(*sides, w):
+    if _follows_rank_law(*sides, w):
         return _tests_by_law(sides[0], [sides[1]], w)[0]
-    return _test_of_orders((x, y), sides, w, most_draws(len(x), permutations), seed)
+    return test_numbers_by_orders((x, y), w, permutations, seed)
 
 
-def _test_of_orders(
+def test_numbers_by_orders(
     columns: tuple[Floats, Floats],
-    sides: tuple[RankedColumn, RankedColumn],
     weights: Floats | None,
-    most: int,
-    seed: tuple[int, ...],
+    permutations: int | None,
+    key: Any,
 ) -> IndependenceTest:
     """Test two numbers by orders of the rows of the second."""
+    share = None if weights is None else weights / weights.sum()
+    sides = [RankedColumn.of_values(x, weights) for x in columns]
+    if not all(side.count for side in sides):
+        return OF_CONSTANT
     f, g = (side.functions() for side in sides)
     rows, count = effective_row_count(f.shape[1], weights), f.shape[1]
-    if weights is None:
-        fixed, moved, turned = fixed_and_moved([side.codes for side in sides], (f, g))
-    else:
+    most, seed = most_draws(count, permutations), seed_of(key)
+    if share is not None:
         # Ranks without weights, as the ranks of b must not change when its rows are permuted.
         f, g = (
             RankedColumn.of_values(z).functions()[: len(old)]
             for z, old in zip(columns, (f, g), strict=True)
         )
-        fixed, moved, turned = FixedSide.of_weighted(f, weights), g, False
+        f = f - (f @ share)[:, None]
 
     def combined_in(orders: Integers) -> Combined:
-        m = np.concatenate(
-            [
-                cross_moments(fixed.functions, moved.take(part, axis=1))
-                for part in fixed.parts_of(orders, len(moved))
-            ],
-            axis=2,
-        )
-        return combined_pvalues(m.swapaxes(0, 1) if turned else m, rows)
+        return combined_pvalues(cross_moments(f, g[:, orders], share), rows)
 
     def scores(place: int) -> Floats:
         return combined_in(orders_at(count, seed, place, most)).log_p
 
-    if weights is None and count < MIN_TABULATED_ROWS and all(z.of_levels is None for z in sides):
+    if share is None and count < MIN_TABULATED_ROWS and all(z.of_levels is None for z in sides):
         scores = functools.partial(scores_of_untied, count, seed)
     data = combined_in(np.arange(count)[None])
-    found = test_by_orders(scores, float(data.log_p[0]), count, rarest_order(*sides), most)
-    return IndependenceTest.of_blocks(data.values[0], *found, data.degrees[:, 0], rows)
+    found = test_by_orders(scores, float(data.log_p[0]), count, rarest_order(sides), most)
+    return IndependenceTest(float(data.values[0]), *found, tuple(data.degrees[:, 0].tolist()))
 
 
 def _follows_rank_law(x: RankedColumn, y: RankedColumn, weights: Floats | None) -> bool:
@@ -276,117 +255,6 @@ def refuse_with_design(options: Mapping[str, Any]) -> None:
                 f"{name} is for exchangeable rows, and not for rows in an order or in groups"
                 " (order=, groups=): leave one of them out."
             )
-
-
-def test_levels(
-    columns: tuple[Floats, Floats],
-    is_level: tuple[bool, bool],
-    weights: Floats | None,
-    permutations: int | None,
-    key: Any,
-) -> IndependenceTest:
-    """Test two columns, one or both of codes of levels, by a law, or by orders of the rows."""
-    count = len(columns[0])
-    w = np.ones(count) if weights is None else weights
-    f, g = (functions_of_column(x, of, weights) for x, of in zip(columns, is_level, strict=True))
-    degrees = len(f), len(g)
-    if not all(degrees):
-        return OF_CONSTANT
-    value = np.minimum(top_singular_values(((f * w / w.sum()) @ g.T)[..., None]), 1)
-    rows = effective_row_count(count, weights)
-    first, second = (np.unique(x, return_inverse=True)[1] for x in columns)
-    sizes = int(first.max()) + 1, int(second.max()) + 1
-    tests = LevelTests(
-        LevelPairs(
-            counts=([np.bincount(first)], [np.bincount(second)]),
-            of_levels=np.array([is_level]),
-            statistic=value,
-            degrees=np.array([degrees]),
-            rows=np.array([rows]),
-            heaviest=np.array([np.sum(w**2) / np.max(w) ** 2]),
-            table_at=lambda _: table_of((first, second), sizes),
-            has_tables=weights is None,
-        ),
-        seed_of(key),
-    )
-    if np.isnan(tests.log_p[0]):
-        return test_levels_by_orders(columns, is_level, weights, permutations, key)
-    pvalue, source = float(np.exp(tests.log_p[0])), str(tests.source[0])
-    return IndependenceTest.of_blocks(value[0], pvalue, source, degrees, rows)
-
-
-def test_levels_by_orders(
-    columns: tuple[Floats, Floats],
-    is_level: tuple[bool, bool],
-    weights: Floats | None,
-    permutations: int | None,
-    key: Any,
-) -> IndependenceTest:
-    """Test two columns, one or both of codes of levels, by orders of the rows of one."""
-    count = len(columns[0])
-    f, g = (functions_of_column(x, of) for x, of in zip(columns, is_level, strict=True))
-    rows, degrees = effective_row_count(count, weights), (len(f), len(g))
-    if not all(degrees):
-        return OF_CONSTANT
-    if weights is None:
-        fixed, moved, _ = fixed_and_moved(columns, (f, g))
-    else:
-        fixed, moved = FixedSide.of_weighted(f, weights), g
-    of_values, of_rows = fixed.functions[:, fixed.first], np.ascontiguousarray(moved.T)
-
-    def values_in(orders: Integers) -> Floats:
-        parts = fixed.parts_of(orders, len(moved))
-        # The rows of each value of the fixed side are summed first.
-        sums = (np.add.reduceat(of_rows.take(part, axis=0), fixed.first, axis=1) for part in parts)
-        moments = np.concatenate([of_values @ total for total in sums])
-        return np.minimum(top_singular_values(np.moveaxis(moments, 0, -1)), 1)
-
-    def scores_of(values: Floats) -> Floats:
-        return log_survival_of_many(values[None], rows, *np.array(degrees)[:, None, None])[0]
-
-    value, most = values_in(np.arange(count)[None]), most_draws(count, permutations)
-    counts = (np.unique(x, return_counts=True)[1] for x in columns)
-    rarest = max(map(log_orders, counts)) - math.lgamma(count + 1)
-    seed = seed_of(key)
-
-    def of_orders(place: int) -> Floats:
-        return scores_of(values_in(orders_at(count, seed, place, most)))
-
-    of_tables = None
-    if weights is None and count > COUNTED_ROWS:
-        of_tables = _scores_of_tables(columns, (f, g), scores_of, seed, most)
-    scores = of_orders if of_tables is None else of_tables
-    found = test_by_orders(scores, float(scores_of(value)[0]), count, rarest, most)
-    return IndependenceTest.of_blocks(value[0], *found, degrees, rows)
-
-
-def _scores_of_tables(
-    columns: tuple[Floats, Floats],
-    functions: tuple[Floats, Floats],
-    scores_of: Callable[[Floats], Floats],
-    seed: tuple[int, ...],
-    most: int,
-) -> Callable[[int], Floats] | None:
-    """Return scores of random tables of counts, at places; None where rows are not much more.
-
-    They take the time of their cells, and not that of the rows.
-    """
-    from scipy import stats  # loads slowly
-
-    sides = [np.unique(x, return_index=True, return_counts=True)[1:] for x in columns]
-    cells, rows = math.prod(len(counts) for _, counts in sides), len(columns[0])
-    if cells * math.log(rows) > rows:  # SciPy would take the time of the rows too
-        return None
-    f, g = (z[:, first] for z, (first, _) in zip(functions, sides, strict=True))
-    table = stats.random_table(sides[0][1], sides[1][1])
-
-    def scores(place: int) -> Floats:
-        draws = draws_at(place, min(CELLS_AT_ONCE // cells, most))
-        tables = table.rvs(draws, random_state=np.random.default_rng([*seed, place]))
-        moments = np.moveaxis(f @ tables @ g.T, 0, -1) / rows
-        return scores_of(np.minimum(top_singular_values(moments), 1))
-
-    return scores
 
 
 def _test_of_design(
@@ -440,8 +308,8 @@ def _tests_by_law(
     for place, functions in enumerate(of_others):
         g[: len(functions), place] = functions
     degrees = np.array([[len(f)] * len(others), [*map(len, of_others)]])
-    share = 1 / f.shape[1] if weights is None else weights / weights.sum()
-    found = combined(top_values(cross_moments(f * share, g)), rows, degrees)
+    share = None if weights is None else weights / weights.sum()
+    found = combined(top_values(cross_moments(f, g, share)), rows, degrees)
     effective_rows = rows * x.effective_share * np.array([z.effective_share for z in others])
     law = log_probability(found.log_p, np.maximum(effective_rows, MIN_TABULATED_ROWS))
     of_x = x.functions(x.available(rows))
@@ -453,14 +321,9 @@ def _tests_by_law(
         long = test_long_blocks(estimate, counts, float(effective_rows[place]))
         if long is not None and long.log_p < test.log_p:
             test = long
-        pvalue = math.exp(max(test.log_p, rarest_order(x, z)))
-        tests.append(IndependenceTest.of_blocks(test.value, pvalue, "rank", test.degrees, rows))
+        pvalue = math.exp(max(test.log_p, rarest_order((x, z))))
+        tests.append(IndependenceTest(float(test.value), pvalue, "rank", test.degrees))
     return tests
-
-
-def rarest_order(x: RankedColumn, y: RankedColumn) -> float:
-    """Return the log probability of the rarest order of ``y``, with the ties of either variable."""
-    return max(x.log_orders, y.log_orders) - math.lgamma(len(x.codes) + 1)
 
 
 def _fisher_test(x: RankedColumn, y: RankedColumn) -> IndependenceTest:
@@ -468,7 +331,7 @@ def _fisher_test(x: RankedColumn, y: RankedColumn) -> IndependenceTest:
     statistic = float(abs(np.mean(x.functions() * y.functions())))
     both, ones, others = (np.sum(codes) for codes in (x.codes & y.codes, x.codes, y.codes))
     pvalue = float(np.exp(fisher_log_pvalues(len(x.codes), both, ones, others)))
-    return IndependenceTest.of_blocks(statistic, pvalue, "exact", (1, 1), len(x.codes))
+    return IndependenceTest(statistic, pvalue, "exact", (1, 1))
 
 
 def kept_columns(rows: int) -> int:

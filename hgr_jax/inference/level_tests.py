@@ -4,29 +4,43 @@ Roy's law holds for many rows, and last in its tail.  Of columns of few values i
 p-value is above `MIN_PVALUE`, or the terms that it leaves out are small (`MAX_LOG_ERROR`).  Other
 pairs have the law of their table of counts (`inference.level_tables`): Fisher's exact test of two
 values beside two; random tables as far as these go; all tables, if they are few; and beyond, the
-sum of Roy's law and of the tails that rare levels make.
+sum of Roy's law and of the tails that rare levels make.  Without any of these, rows are permuted.
 """
 
 from __future__ import annotations
 
 import dataclasses
+import math
 from collections.abc import Callable, Sequence
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from hgr_jax._arrays import Floats, Integers
-from hgr_jax._threads import in_threads
-from hgr_jax.core.host.ranks import RankedColumn
+from hgr_jax.core.host.linalg import top_singular_values
+from hgr_jax.core.host.ranks import RankedColumn, effective_row_count
 from hgr_jax.inference import roys_root
 from hgr_jax.inference.level_tables import (
+    CELLS_AT_ONCE,
     LevelPair,
     functions_of_counts,
     log_pvalue_of_all_tables,
     log_pvalue_of_random_tables,
     log_tail_of_merged_levels,
 )
+from hgr_jax.inference.orders import (
+    COUNTED_ROWS,
+    draws_at,
+    most_draws,
+    orders_at,
+    rarest_order,
+    seed_of,
+    test_by_orders,
+)
 from hgr_jax.inference.rank_law import fisher_log_pvalues
+from hgr_jax.inference.results import OF_CONSTANT, IndependenceTest
+from hgr_jax.inference.roys_root.law import log_survival_of_many
 from hgr_jax.inference.roys_root.validity import (
     Moments,
     is_valid,
@@ -52,7 +66,10 @@ MAX_UNDRAWN = 1e-4
 """Largest p-value that is too small for random tables."""
 
 MAX_TABLE_CELLS = 256
-"""Largest number of cells of a table of counts."""
+"""Largest number of cells of a table of counts that has a law of its own."""
+
+MOST_TABLE_CELLS = 4096
+"""Largest number of cells of tables of counts that are drawn in place of orders of the rows."""
 
 
 @dataclasses.dataclass(frozen=True)
@@ -114,68 +131,168 @@ class LevelPairs:
         )
         return LevelPair(f, g, table)
 
+    def log_pvalues(self, seed: tuple[int, ...]) -> tuple[Floats, NDArray[np.str_]]:
+        """Return log p-values ``(N,)``, NaN of pairs that have no law, and the law of each.
 
-class LevelTests:
-    """Tests of N pairs with a category.
-
-    Attributes:
-      log_p: ``(N,)``, logarithms of p-values; NaN for pairs that have no law.
-      source: ``(N,)``, the law of each, as `hgr_jax.scan` names it.
-    """
-
-    def __init__(self, pairs: LevelPairs, seed: tuple[int, ...]) -> None:
-        """Test the pairs; ``seed`` is of random tables."""
-        self.pairs = pairs
-        of_categories, rows = pairs.of_levels.all(axis=1), pairs.rows
-        self.source = np.where(of_categories, "asymptotic", "rank").astype("<U12")
-        moments = pairs.moments()
-        values = np.array([[*map(len, side)] for side in pairs.counts])
-        log_p = roys_root.log_survival(pairs.statistic, rows, *pairs.degrees.T)
-        likely = log_p > np.log(MIN_PVALUE)
-        close = log_errors(moments, rows, pairs.statistic) <= MAX_LOG_ERROR
+        Laws are named as by `hgr_jax.scan`; ``seed`` is of random tables.
+        """
+        of_categories, rows, moments = self.of_levels.all(axis=1), self.rows, self.moments()
+        source = np.where(of_categories, "asymptotic", "rank").astype("<U12")
+        values = np.array([[*map(len, side)] for side in self.counts])
+        of_roy = roys_root.log_survival(self.statistic, rows, *self.degrees.T)
+        likely = of_roy > np.log(MIN_PVALUE)
+        close = log_errors(moments, rows, self.statistic) <= MAX_LOG_ERROR
         few = values.prod(axis=0) <= MAX_TABLE_CELLS
-        at_hand = few & pairs.has_tables
-        of_two = at_hand & (values == 2).all(axis=0)
-        of_tables = at_hand & ~close & ~likely & ~of_two
-        right = of_categories | close | np.isinf(log_p)
-        corrections = tail_corrections(moments, rows, np.where(right, 0, log_p))
-        self.log_p = np.minimum(log_p + np.where(right, 0, corrections), 0)
-        for i in np.flatnonzero(of_categories & ~close & (log_p <= np.log(MAX_OF_TAIL))).tolist():
-            one, other = (_rounded_counts(side[i], rows[i]) for side in pairs.counts)
-            tail = log_tail_of_merged_levels((one, other), pairs.statistic[i])
-            self.log_p[i] = min(np.logaddexp(log_p[i], tail), 0)
-        valid = is_valid(moments, pairs.heaviest)
-        self.log_p[~(valid | (few & likely) | of_tables)] = np.nan
-        self._test_exactly(np.flatnonzero(of_two))
-        # The tails of rare levels are those of categories.
-        self._test_tables(np.flatnonzero(of_tables), valid | of_categories, seed)
+        of_two = few & self.has_tables & (values == 2).all(axis=0)
+        of_tables = few & self.has_tables & ~close & ~likely & ~of_two
+        right = of_categories | close | np.isinf(of_roy)
+        corrections = tail_corrections(moments, rows, np.where(right, 0, of_roy))
+        log_p = np.minimum(of_roy + np.where(right, 0, corrections), 0)
+        for i in np.flatnonzero(of_categories & ~close & (of_roy <= np.log(MAX_OF_TAIL))).tolist():
+            one, other = (_rounded_counts(side[i], rows[i]) for side in self.counts)
+            tail = log_tail_of_merged_levels((one, other), self.statistic[i])
+            log_p[i] = min(np.logaddexp(of_roy[i], tail), 0)
+        valid = is_valid(moments, self.heaviest)
+        log_p[~(valid | (few & likely) | of_tables)] = np.nan
+        if of_two.any():
+            log_p[of_two], source[of_two] = self._fisher_log_pvalues(of_two), "exact"
+        for place in np.flatnonzero(of_tables).tolist():
+            found, law = self._log_pvalue_of_tables(place, log_p[place], seed)
+            if found is not None:
+                log_p[place], source[place] = found, law
+            elif not (valid | of_categories)[place]:  # the tails of rare levels are of categories
+                log_p[place] = np.nan
+        return log_p, source
 
-    def _test_exactly(self, places: Integers) -> None:
-        """Test pairs of two columns of two values by Fisher's exact test."""
-        if len(places):
-            both = np.array([self.pairs.table_at(place) for place in places.tolist()])
-            margins = both[:, 1].sum(axis=1), both[..., 1].sum(axis=1)
-            self.log_p[places] = fisher_log_pvalues(both.sum(axis=(1, 2)), both[:, 1, 1], *margins)
-            self.source[places] = "exact"
+    def _fisher_log_pvalues(self, chosen: NDArray[np.bool_]) -> Floats:
+        """Return log p-values of pairs of two columns of two values, by Fisher's exact test."""
+        both = np.array([self.table_at(place) for place in np.flatnonzero(chosen).tolist()])
+        margins = both[:, 1].sum(axis=1), both[..., 1].sum(axis=1)
+        return fisher_log_pvalues(both.sum(axis=(1, 2)), both[:, 1, 1], *margins)
 
-    def _test_tables(
-        self, places: Integers, has_law: NDArray[np.bool_], seed: tuple[int, ...]
-    ) -> None:
-        """Test pairs of few values for which the laws for many rows are not close."""
+    def _log_pvalue_of_tables(
+        self, place: int, log_p: float, seed: tuple[int, ...]
+    ) -> tuple[float | None, str]:
+        """Return the log p-value of a pair of few values by tables, if there is one, and its law.
 
-        def test(place: int) -> None:
-            pair = self.pairs.pair_at(place)
-            log_p, source = None, "permutation"
-            if self.log_p[place] > np.log(MAX_UNDRAWN):
-                log_p = log_pvalue_of_random_tables(pair, seed)
-            if log_p is None:
-                log_p, source = log_pvalue_of_all_tables(pair), "exact"
-            if log_p is not None:
-                self.log_p[place], self.source[place] = log_p, source
-            elif not has_law[place]:
-                self.log_p[place] = np.nan
+        ``log_p`` is that by the laws for many rows, which are not close.
+        """
+        pair = self.pair_at(place)
+        if log_p > np.log(MAX_UNDRAWN):
+            drawn = log_pvalue_of_random_tables(pair, seed)
+            if drawn is not None:
+                return drawn, "permutation"
+        return log_pvalue_of_all_tables(pair), "exact"
 
-        in_threads(test, places.tolist())
+
+def test_levels(
+    columns: tuple[Floats, Floats],
+    is_level: tuple[bool, bool],
+    weights: Floats | None,
+    permutations: int | None,
+    key: Any,
+) -> IndependenceTest:
+    """Test two columns, one or both of codes of levels, by a law, or by orders of the rows."""
+    count = len(columns[0])
+    w = np.ones(count) if weights is None else weights
+    f, g = (functions_of_column(x, of, weights) for x, of in zip(columns, is_level, strict=True))
+    degrees = len(f), len(g)
+    if not all(degrees):
+        return OF_CONSTANT
+    value = np.minimum(top_singular_values(((f * w / w.sum()) @ g.T)[..., None]), 1)
+    rows = effective_row_count(count, weights)
+    first, second = (np.unique(x, return_inverse=True)[1] for x in columns)
+    sizes = int(first.max()) + 1, int(second.max()) + 1
+    pair = LevelPairs(
+        counts=([np.bincount(first)], [np.bincount(second)]),
+        of_levels=np.array([is_level]),
+        statistic=value,
+        degrees=np.array([degrees]),
+        rows=np.array([rows]),
+        heaviest=np.array([np.sum(w**2) / np.max(w) ** 2]),
+        table_at=lambda _: table_of((first, second), sizes),
+        has_tables=weights is None,
+    )
+    log_p, source = pair.log_pvalues(seed_of(key))
+    if np.isnan(log_p[0]):
+        return test_levels_by_orders(columns, is_level, weights, permutations, key)
+    return IndependenceTest(float(value[0]), float(np.exp(log_p[0])), str(source[0]), degrees)
+
+
+def test_levels_by_orders(
+    columns: tuple[Floats, Floats],
+    is_level: tuple[bool, bool],
+    weights: Floats | None,
+    permutations: int | None,
+    key: Any,
+) -> IndependenceTest:
+    """Test two columns, one or both of codes of levels, by orders of the rows of one."""
+    count, share = len(columns[0]), None if weights is None else weights / weights.sum()
+    f, g = (functions_of_column(x, of) for x, of in zip(columns, is_level, strict=True))
+    rows, degrees = effective_row_count(count, weights), (len(f), len(g))
+    if not all(degrees):
+        return OF_CONSTANT
+    # The side of fewer functions is permuted, beside sums over the rows of each value of the other.
+    swapped = share is None and len(f) < len(g)
+    fixed, moved, column = (g, f, columns[1]) if swapped else (f, g, columns[0])
+    fixed = fixed / count if share is None else (f - (f @ share)[:, None]) * share
+    column = column if share is None else np.arange(float(count))  # weights differ between rows
+    by_value = np.argsort(column, kind="stable")
+    first = np.unique(column[by_value], return_index=True)[1]
+    of_values, of_rows = fixed[:, by_value[first]], moved.T.take(by_value, axis=0)
+    at_once = max(1, CELLS_AT_ONCE // moved.size)
+
+    def values_in(orders: Integers) -> Floats:
+        parts = (orders[i : i + at_once] for i in range(0, len(orders), at_once))
+        sums = (np.add.reduceat(of_rows.take(part, axis=0), first, axis=1) for part in parts)
+        moments = np.concatenate([of_values @ total for total in sums])
+        return np.minimum(top_singular_values(np.moveaxis(moments, 0, -1)), 1)
+
+    def scores_of(values: Floats) -> Floats:
+        return log_survival_of_many(values[None], rows, *np.array(degrees)[:, None, None])[0]
+
+    value, most = values_in(np.arange(count)[None]), most_draws(count, permutations)
+    rarest = rarest_order([RankedColumn.of_values(x) for x in columns])
+    seed = seed_of(key)
+
+    def of_orders(place: int) -> Floats:
+        return scores_of(values_in(orders_at(count, seed, place, most)))
+
+    of_tables = None
+    if weights is None and count > COUNTED_ROWS:
+        of_tables = _scores_of_tables(columns, (f, g), scores_of, seed, most)
+    scores = of_orders if of_tables is None else of_tables
+    found = test_by_orders(scores, float(scores_of(value)[0]), count, rarest, most)
+    return IndependenceTest(float(value[0]), *found, degrees)
+
+
+def _scores_of_tables(
+    columns: tuple[Floats, Floats],
+    functions: tuple[Floats, Floats],
+    scores_of: Callable[[Floats], Floats],
+    seed: tuple[int, ...],
+    most: int,
+) -> Callable[[int], Floats] | None:
+    """Return scores of random tables of counts, at places; None where rows are not much more.
+
+    They take the time of their cells, and not that of the rows.
+    """
+    from scipy import stats  # loads slowly
+
+    sides = [np.unique(x, return_index=True, return_counts=True)[1:] for x in columns]
+    cells, rows = math.prod(len(counts) for _, counts in sides), len(columns[0])
+    if cells > min(MOST_TABLE_CELLS, rows):
+        return None
+    f, g = (z[:, first] for z, (first, _) in zip(functions, sides, strict=True))
+    table = stats.random_table(sides[0][1], sides[1][1])
+
+    def scores(place: int) -> Floats:
+        draws = draws_at(place, min(CELLS_AT_ONCE // cells, most))
+        tables = table.rvs(draws, random_state=np.random.default_rng([*seed, place]))
+        moments = np.moveaxis(f @ tables @ g.T, 0, -1) / rows
+        return scores_of(np.minimum(top_singular_values(moments), 1))
+
+    return scores
 
 
 def functions_of_column(

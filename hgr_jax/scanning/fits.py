@@ -29,7 +29,8 @@ from hgr_jax.core.host.ranks import MOST_FUNCTIONS, RankKernel
 from hgr_jax.core.indicators import Indicators
 from hgr_jax.core.ranks import LEAST_ROWS
 from hgr_jax.inference.hgr_fits import HGRFit, LevelTransform, RankTransform, transform_of
-from hgr_jax.inference.independence import independence_test, test_levels
+from hgr_jax.inference.independence import independence_test
+from hgr_jax.inference.level_tests import test_levels
 from hgr_jax.scanning.features import as_features
 from hgr_jax.scanning.given import conditional_tests, conditioning_on, fits_given
 from hgr_jax.scanning.pairs import feature_places, selected

@@ -18,9 +18,8 @@ from hgr_jax._threads import in_threads
 from hgr_jax.inference import roys_root
 from hgr_jax.inference.independence import (
     independence_test,
-    test_levels_by_orders,
 )
-from hgr_jax.inference.level_tests import LevelPairs, LevelTests, table_of
+from hgr_jax.inference.level_tests import LevelPairs, table_of, test_levels_by_orders
 from hgr_jax.inference.orders import seed_of
 from hgr_jax.inference.results import OF_RESIDUALS, IndependenceTest
 from hgr_jax.scanning.features import Estimates, Features
@@ -108,11 +107,11 @@ def test_pairs(
     if test.kind == "auto":
         by_law = (pairs >= table.features.n_numeric).any(axis=1) & usable & of_ranks.varies
         if by_law.any():
-            levels = _level_tests(table, of_ranks, rows, by_law, test)
-            has_law = ~np.isnan(levels.log_p)
+            log_p, laws = _level_tests(table, of_ranks, rows, by_law, test)
+            has_law = ~np.isnan(log_p)
             by_law[by_law] = has_law
-            source = np.array([SOURCES.index(name) for name in levels.source[has_law]], np.int8)
-            tests.set_law(by_law, levels.log_p[has_law], source)
+            source = np.array([SOURCES.index(name) for name in laws[has_law]], np.int8)
+            tests.set_law(by_law, log_p[has_law], source)
     elif test.kind == "asymptotic" and usable.any():
         tested = values.select(usable)
         log_p = roys_root.log_survival(tested.statistic, rows[usable], *tested.degrees.T)
@@ -132,7 +131,7 @@ def test_pairs(
 
 def _level_tests(
     table: MemoryTable, of_ranks: Estimates, rows: Floats, chosen: NDArray[np.bool_], test: Test
-) -> LevelTests:
+) -> tuple[Floats, NDArray[np.str_]]:
     """Test the chosen pairs, each with a category."""
     features, pairs, found = table.in_ranks, table.pairs[chosen], of_ranks.select(chosen)
     patterns = features.patterns
@@ -153,7 +152,7 @@ def _level_tests(
         table_at=lambda place: _table_of(features, pairs[place]),
         has_tables=features.weights is None,
     )
-    return LevelTests(level_pairs, seed_of(test.key))
+    return level_pairs.log_pvalues(seed_of(test.key))
 
 
 def _counts_of_values(features: Features, column: int, shared: NDArray[np.bool_]) -> Integers:
