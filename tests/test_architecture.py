@@ -42,9 +42,9 @@ MAX_PARAMETERS = 8
 BUDGETS = {
     "core": 7_288,
     "measures": 2_884,
-    "inference": 4_215,
+    "inference": 4_174,
     "tables": 5_311,
-    "scanning": 7_753,
+    "scanning": 7_751,
     "cli": 1_334,
     "fairness": 3_697,
     "datasets": 197,

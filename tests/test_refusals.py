@@ -139,7 +139,6 @@ VALUE_ERRORS: list[tuple[str, Callable[[], Any]]] = [
     ("permutations", on_x(independence, permutations=0)),
     ("largest must be a degree, or a pair of", on_x(degrees, key=KEY, largest=(2, 3, 4))),
     ("folds must have 2 rows each, of 6 rows; got 4", on_x(degrees, key=KEY, folds=4)),
-    ("rule must be one of 'one_standard_error', 'best'", on_x(degrees, key=KEY, rule="smallest")),
     ("n must be finite", lambda: log_survival(0.1, np.nan, 1, 1)),
     ("the shapes must broadcast", lambda: quantile([0.1, 0.2], [10, 11, 12], 1, 1)),
     *(

@@ -15,6 +15,7 @@ residuals.
 from __future__ import annotations
 
 import dataclasses
+import math
 
 import numpy as np
 from scipy import special
@@ -23,7 +24,7 @@ from hgr_jax._arrays import Floats, Integers
 from hgr_jax._limits import SMALLEST_OF_TAIL
 from hgr_jax.core.host.conditioning import CACHED_ROWS, ConditionalResiduals, Conditioning
 from hgr_jax.inference.rank_law import cauchy_log_pvalue
-from hgr_jax.inference.results import OF_RESIDUALS, IndependenceTest
+from hgr_jax.inference.results import OF_RESIDUALS, IndependenceTest, mean_of_largest
 
 
 def compare_residuals(
@@ -73,7 +74,9 @@ def compare_residuals(
     places = int(a.places[i[top]]), int(b.places[j[top]])
     log_p = np.log(np.maximum(pvalues, 1e-300))[:, None]
     pvalue = float(np.exp(cauchy_log_pvalue(log_p, np.array([len(log_p)]))[0]))
-    return IndependenceTest(correlation, max(pvalue, SMALLEST_OF_TAIL), OF_RESIDUALS, places)
+    null_mean = mean_of_largest(len(i)) / math.sqrt(given.effective_rows)
+    pvalue = max(pvalue, SMALLEST_OF_TAIL)
+    return IndependenceTest(correlation, pvalue, OF_RESIDUALS, places, null_mean=null_mean)
 
 
 @dataclasses.dataclass(frozen=True)

@@ -434,42 +434,41 @@ def order_tests(
     entries = [entries_of(len(f), len(moved), of) for f, of in zip(others, levels, strict=True)]
     smallest, of_moved = design.smallest_pvalue(draws), effective_shares(moved)
     none = IndependenceTest(0.0, 1.0, design.source, (0, 0), smallest_pvalue=smallest)
-    results = dict.fromkeys(range(len(others)), none)
+    results = [none for _ in others]
     active = [place for place, each in enumerate(entries) if each.blocks]
     moments: dict[int, list[Floats]] = {place: [] for place in active}
     present: Floats = np.any(moved, axis=0).astype(float)  # cells of a panel without a row are 0
     counts: list[Floats] = []
     at_once = max(1, RANKS_AT_ONCE // moved.shape[1])
-
-    def decided(place: int) -> IndependenceTest:
-        all_moments = np.concatenate(moments[place], axis=1)
-        if not present.all():
-            counted = np.concatenate(counts)
-            all_moments *= _share_weights(counted, len(present)) * len(present) / counted
-        scores = normal_scores(block_sums(all_moments, entries[place].inside))
-        largest_square = float(np.max(np.mean(all_moments**2, axis=1)))
-        least = smallest
-        if _is_normal(largest_square, effective_shares(others[place]), of_moved):
-            least = max(SMALLEST_OF_TAIL, design.smallest_pvalue())
-        pvalue = _pvalue(statistics_of(scores), len(scores), smallest, least)
-        value, degrees = _strongest_block(scores[:, 0], all_moments[:, 0], entries[place])
-        source = "tail" if pvalue < smallest else design.source
-        return IndependenceTest(value, pvalue, source, degrees, 0, smallest)
-
-    orders, done, first = np.arange(moved.shape[1])[None], 0, min(FIRST_DRAWS, draws)
-    while active:  # of the rows as they are, and then of random orders
+    orders, done = np.arange(moved.shape[1])[None], 0  # the rows as they are come first
+    first = min(FIRST_DRAWS, draws)
+    while active:
         counts.append(present[orders] @ present)
-        found = _moments_in_orders(others, moved, entries, active, orders, design)
-        for place in active:
-            moments[place].append(found[place])
-        if done in (first, draws):
-            results |= {place: decided(place) for place in active}
-            active = [place for place in active if results[place].pvalue <= STOP_SHARE]
+        for place, part in _moments_in_orders(
+            others, moved, entries, active, orders, design
+        ).items():
+            moments[place].append(part)
+        for place in [*active] if done in (first, draws) else ():
+            all_moments = np.concatenate(moments[place], axis=1)
+            if not present.all():
+                counted = np.concatenate(counts)
+                all_moments *= _share_weights(counted, len(present)) * len(present) / counted
+            scores = normal_scores(block_sums(all_moments, entries[place].inside))
+            largest_square = float(np.max(np.mean(all_moments**2, axis=1)))
+            least = smallest
+            if _is_normal(largest_square, effective_shares(others[place]), of_moved):
+                least = max(SMALLEST_OF_TAIL, design.smallest_pvalue())
+            pvalue = _pvalue(statistics_of(scores), len(scores), smallest, least)
+            value, degrees = _strongest_block(scores[:, 0], all_moments[:, 0], entries[place])
+            source = "tail" if pvalue < smallest else design.source
+            results[place] = IndependenceTest(value, pvalue, source, degrees, 0, smallest)
+            if pvalue > STOP_SHARE:
+                active.remove(place)
         if done == draws:
             break
         orders = design.drawn(generator, min(at_once, (first if done < first else draws) - done))
         done += len(orders)
-    return [*results.values()]
+    return results
 
 
 def _moments_in_orders(

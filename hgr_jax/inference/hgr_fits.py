@@ -238,7 +238,8 @@ class HGRFit:
           names: of the variables.
 
         Returns:
-          A sentence; ``"no dependence found"`` where `pvalue` is above 5%.
+          A sentence; ``"no dependence found"`` where `pvalue` is above 5%, and why there is no
+          estimate where it is NaN.
 
         Example:
           >>> import numpy as np, hgr_jax
@@ -246,7 +247,9 @@ class HGRFit:
           >>> hgr_jax.hgr_fit(a, noise / 4 - a**2).describe(("age", "score"))[:28]
           'score is highest near age = '
         """
-        if self._estimate is None or not self.pvalue <= MAX_PVALUE:
+        if self._estimate is None:
+            return "no estimate: a value is missing or infinite, or there are fewer than 5 rows"
+        if not self.pvalue <= MAX_PVALUE:
             return NO_DEPENDENCE
         means = Means.of(*self._estimate.pair.sides, self._estimate.pair.shares)
         return describe(names, self._columns, self._levels, self._estimate.functions, means)
@@ -263,11 +266,13 @@ class HGRFit:
 
         As polynomials of degree 3 at most where such are near, with 95% of the correlation.
         """
+        if self._estimate is None:
+            return self.describe()
         low, high = self.interval()
         value = f"HGR {self.correlation:.3f}, 95% interval {low:.3f} to {high:.3f}"
         law = f"p-value {pvalue_as_text(self.pvalue)}, {self.rows:,.0f} rows"
         lines = [f"{value}, {law}", self.describe()]
-        if self._estimate is not None and self.pvalue <= MAX_PVALUE:
+        if self.pvalue <= MAX_PVALUE:
             functions = self._estimate.functions
             lines += in_full(("a", "b"), self._columns, self._levels, functions)
         return "\n".join(lines)

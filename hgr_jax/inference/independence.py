@@ -23,6 +23,7 @@ from hgr_jax._arrays import Floats, Integers
 from hgr_jax._checks import (
     as_host_weights,
     as_lags,
+    check_choice,
     check_count,
     check_indexes,
     warn_of_counts,
@@ -46,8 +47,10 @@ from hgr_jax.inference.dependent_rows import (
     order_tests,
     shift_test,
 )
-from hgr_jax.inference.level_tests import functions_of_column, test_levels
+from hgr_jax.inference.level_tests import functions_of_column, test_levels, test_levels_by_orders
 from hgr_jax.inference.orders import (
+    FixedSide,
+    fixed_and_moved,
     most_draws,
     orders_at,
     rarest_order,
@@ -76,6 +79,8 @@ CACHED_BYTES = 2**28
 MOST_AT_ONCE = 64
 """Largest number of columns whose tests with one column `ConditionalTests` does together."""
 
+TEST_METHODS = ("auto", "permutation")
+
 
 @one_blas_thread()
 def independence_test(
@@ -87,6 +92,7 @@ def independence_test(
     order: npt.ArrayLike | None = None,
     lags: int | Iterable[int] | None = None,
     groups: npt.ArrayLike | None = None,
+    method: str = "auto",
     permutations: int | None = None,
     key: Any = None,
 ) -> IndependenceTest:
@@ -130,6 +136,7 @@ def independence_test(
       lags: of one series, by how many rows b follows a (negative: precedes it), an int or several,
         shorter than half of it; None for 0.  The p-value allows for their number.
       groups: labels ``(n,)`` of any type, or None.
+      method: "auto", as above, or "permutation".  With ``given`` it must be "auto".
       permutations: largest number of random orders, int >= 1; None for 9,999, of fewer than 20
         rows 199,999, and of rows in groups 999.
       key: a random key for the permutations; None for ``jax.random.key(0)``.
@@ -169,7 +176,8 @@ def independence_test(
             " groups= out."
         )
     if order is not None or groups is not None:
-        refuse_with_design(beside)
+        refuse_with_design({**beside, "method": None if method == "auto" else method})
+    check_choice("method", method, TEST_METHODS)
     if permutations is not None:
         check_count("permutations", permutations)
     seed = seed_of(key)
@@ -177,6 +185,8 @@ def independence_test(
     if w is not None:
         warn_of_counts(weights)
     if given is not None:
+        if method != "auto":
+            raise ValueError(f"method={method!r} is for tests without given variables.")
         return _test_given(a, b, given, w)
     (x, y), is_level = read_pair(a, b)
     if w is not None:
@@ -195,48 +205,52 @@ def independence_test(
         draws = DRAWS if permutations is None else permutations
         return _test_of_design((x, y), is_level, design, lags, draws, np.random.default_rng(seed))
     if any(is_level):
-        return test_levels((x, y), is_level, w, permutations, key)
+        test_of = test_levels if method == "auto" else test_levels_by_orders
+        return test_of((x, y), is_level, w, permutations, key)
     sides = RankedColumn.of_values(x, w), RankedColumn.of_values(y, w)
-    if w is None and all(side.is_binary for side in sides):
+    if method == "auto" and w is None and all(side.is_binary for side in sides):
         return _fisher_test(*sides)
-    if _follows_rank_law(*sides, w):
-        return _tests_by_law(sides[0], [sides[1]], w)[0]
-    return test_numbers_by_orders((x, y), w, permutations, seed)
-
-
-def test_numbers_by_orders(
-    columns: tuple[Floats, Floats],
-    weights: Floats | None,
-    permutations: int | None,
-    key: Any,
-) -> IndependenceTest:
-    """Test two numbers by orders of the rows of the second."""
-    share = None if weights is None else weights / weights.sum()
-    sides = [RankedColumn.of_values(x, weights) for x in columns]
     if not all(side.count for side in sides):
         return OF_CONSTANT
+    if method == "auto" and _follows_rank_law(*sides, w):
+        return _tests_by_law(sides[0], [sides[1]], w)[0]
+    return _test_of_orders((x, y), sides, w, most_draws(len(x), permutations), seed)
+
+
+def _test_of_orders(
+    columns: tuple[Floats, Floats],
+    sides: tuple[RankedColumn, RankedColumn],
+    weights: Floats | None,
+    most: int,
+    seed: tuple[int, ...],
+) -> IndependenceTest:
+    """Test two numbers by orders of the rows of the second."""
     f, g = (side.functions() for side in sides)
     rows, count = effective_row_count(f.shape[1], weights), f.shape[1]
-    most, seed = most_draws(count, permutations), seed_of(key)
-    if share is not None:
+    if weights is None:
+        fixed, moved, turned = fixed_and_moved([side.codes for side in sides], (f, g))
+    else:
         # Ranks without weights, as the ranks of b must not change when its rows are permuted.
         f, g = (
             RankedColumn.of_values(z).functions()[: len(old)]
             for z, old in zip(columns, (f, g), strict=True)
         )
-        f = f - (f @ share)[:, None]
+        fixed, moved, turned = FixedSide.of_weighted(f, weights), g, False
 
     def combined_in(orders: Integers) -> Combined:
-        return combined_pvalues(cross_moments(f, g[:, orders], share), rows)
+        parts = fixed.parts_of(orders, len(moved))
+        moments = [cross_moments(fixed.functions, moved.take(part, axis=1)) for part in parts]
+        m = np.concatenate(moments, axis=2)
+        return combined_pvalues(m.swapaxes(0, 1) if turned else m, rows)
 
     def scores(place: int) -> Floats:
         return combined_in(orders_at(count, seed, place, most)).log_p
 
-    if share is None and count < MIN_TABULATED_ROWS and all(z.of_levels is None for z in sides):
+    if weights is None and count < MIN_TABULATED_ROWS and all(z.of_levels is None for z in sides):
         scores = functools.partial(scores_of_untied, count, seed)
     data = combined_in(np.arange(count)[None])
     found = test_by_orders(scores, float(data.log_p[0]), count, rarest_order(sides), most)
-    return IndependenceTest(float(data.values[0]), *found, tuple(data.degrees[:, 0].tolist()))
+    return IndependenceTest.of_blocks(data.values[0], *found, data.degrees[:, 0], rows)
 
 
 def _follows_rank_law(x: RankedColumn, y: RankedColumn, weights: Floats | None) -> bool:
@@ -308,8 +322,8 @@ def _tests_by_law(
     for place, functions in enumerate(of_others):
         g[: len(functions), place] = functions
     degrees = np.array([[len(f)] * len(others), [*map(len, of_others)]])
-    share = None if weights is None else weights / weights.sum()
-    found = combined(top_values(cross_moments(f, g, share)), rows, degrees)
+    share = 1 / f.shape[1] if weights is None else weights / weights.sum()
+    found = combined(top_values(cross_moments(f * share, g)), rows, degrees)
     effective_rows = rows * x.effective_share * np.array([z.effective_share for z in others])
     law = log_probability(found.log_p, np.maximum(effective_rows, MIN_TABULATED_ROWS))
     of_x = x.functions(x.available(rows))
@@ -322,7 +336,7 @@ def _tests_by_law(
         if long is not None and long.log_p < test.log_p:
             test = long
         pvalue = math.exp(max(test.log_p, rarest_order((x, z))))
-        tests.append(IndependenceTest(float(test.value), pvalue, "rank", test.degrees))
+        tests.append(IndependenceTest.of_blocks(test.value, pvalue, "rank", test.degrees, rows))
     return tests
 
 
@@ -331,7 +345,7 @@ def _fisher_test(x: RankedColumn, y: RankedColumn) -> IndependenceTest:
     statistic = float(abs(np.mean(x.functions() * y.functions())))
     both, ones, others = (np.sum(codes) for codes in (x.codes & y.codes, x.codes, y.codes))
     pvalue = float(np.exp(fisher_log_pvalues(len(x.codes), both, ones, others)))
-    return IndependenceTest(statistic, pvalue, "exact", (1, 1))
+    return IndependenceTest.of_blocks(statistic, pvalue, "exact", (1, 1), len(x.codes))
 
 
 def kept_columns(rows: int) -> int:

@@ -18,8 +18,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from hgr_jax._arrays import Floats, Integers
+from hgr_jax._threads import in_threads
 from hgr_jax.core.host.linalg import top_singular_values
-from hgr_jax.core.host.ranks import RankedColumn, effective_row_count
+from hgr_jax.core.host.ranks import RankedColumn, effective_row_count, log_orders
 from hgr_jax.inference import roys_root
 from hgr_jax.inference.level_tables import (
     CELLS_AT_ONCE,
@@ -31,10 +32,11 @@ from hgr_jax.inference.level_tables import (
 )
 from hgr_jax.inference.orders import (
     COUNTED_ROWS,
+    FixedSide,
     draws_at,
+    fixed_and_moved,
     most_draws,
     orders_at,
-    rarest_order,
     seed_of,
     test_by_orders,
 )
@@ -67,9 +69,6 @@ MAX_UNDRAWN = 1e-4
 
 MAX_TABLE_CELLS = 256
 """Largest number of cells of a table of counts that has a law of its own."""
-
-MOST_TABLE_CELLS = 4096
-"""Largest number of cells of tables of counts that are drawn in place of orders of the rows."""
 
 
 @dataclasses.dataclass(frozen=True)
@@ -156,8 +155,11 @@ class LevelPairs:
         log_p[~(valid | (few & likely) | of_tables)] = np.nan
         if of_two.any():
             log_p[of_two], source[of_two] = self._fisher_log_pvalues(of_two), "exact"
-        for place in np.flatnonzero(of_tables).tolist():
-            found, law = self._log_pvalue_of_tables(place, log_p[place], seed)
+        places = np.flatnonzero(of_tables).tolist()
+        by_tables = in_threads(
+            lambda place: self._log_pvalue_of_tables(place, float(log_p[place]), seed), places
+        )
+        for place, (found, law) in zip(places, by_tables, strict=True):
             if found is not None:
                 log_p[place], source[place] = found, law
             elif not (valid | of_categories)[place]:  # the tails of rare levels are of categories
@@ -216,7 +218,8 @@ def test_levels(
     log_p, source = pair.log_pvalues(seed_of(key))
     if np.isnan(log_p[0]):
         return test_levels_by_orders(columns, is_level, weights, permutations, key)
-    return IndependenceTest(float(value[0]), float(np.exp(log_p[0])), str(source[0]), degrees)
+    pvalue = float(np.exp(log_p[0]))
+    return IndependenceTest.of_blocks(value[0], pvalue, str(source[0]), degrees, rows)
 
 
 def test_levels_by_orders(
@@ -227,24 +230,21 @@ def test_levels_by_orders(
     key: Any,
 ) -> IndependenceTest:
     """Test two columns, one or both of codes of levels, by orders of the rows of one."""
-    count, share = len(columns[0]), None if weights is None else weights / weights.sum()
+    count = len(columns[0])
     f, g = (functions_of_column(x, of) for x, of in zip(columns, is_level, strict=True))
     rows, degrees = effective_row_count(count, weights), (len(f), len(g))
     if not all(degrees):
         return OF_CONSTANT
-    # The side of fewer functions is permuted, beside sums over the rows of each value of the other.
-    swapped = share is None and len(f) < len(g)
-    fixed, moved, column = (g, f, columns[1]) if swapped else (f, g, columns[0])
-    fixed = fixed / count if share is None else (f - (f @ share)[:, None]) * share
-    column = column if share is None else np.arange(float(count))  # weights differ between rows
-    by_value = np.argsort(column, kind="stable")
-    first = np.unique(column[by_value], return_index=True)[1]
-    of_values, of_rows = fixed[:, by_value[first]], moved.T.take(by_value, axis=0)
-    at_once = max(1, CELLS_AT_ONCE // moved.size)
+    if weights is None:
+        fixed, moved, _ = fixed_and_moved(columns, (f, g))
+    else:
+        fixed, moved = FixedSide.of_weighted(f, weights), g
+    of_values, of_rows = fixed.functions[:, fixed.first], np.ascontiguousarray(moved.T)
 
     def values_in(orders: Integers) -> Floats:
-        parts = (orders[i : i + at_once] for i in range(0, len(orders), at_once))
-        sums = (np.add.reduceat(of_rows.take(part, axis=0), first, axis=1) for part in parts)
+        parts = fixed.parts_of(orders, len(moved))
+        # The rows of each value of the fixed side are summed first.
+        sums = (np.add.reduceat(of_rows.take(part, axis=0), fixed.first, axis=1) for part in parts)
         moments = np.concatenate([of_values @ total for total in sums])
         return np.minimum(top_singular_values(np.moveaxis(moments, 0, -1)), 1)
 
@@ -252,7 +252,8 @@ def test_levels_by_orders(
         return log_survival_of_many(values[None], rows, *np.array(degrees)[:, None, None])[0]
 
     value, most = values_in(np.arange(count)[None]), most_draws(count, permutations)
-    rarest = rarest_order([RankedColumn.of_values(x) for x in columns])
+    counts = (np.unique(x, return_counts=True)[1] for x in columns)
+    rarest = max(map(log_orders, counts)) - math.lgamma(count + 1)
     seed = seed_of(key)
 
     def of_orders(place: int) -> Floats:
@@ -263,7 +264,7 @@ def test_levels_by_orders(
         of_tables = _scores_of_tables(columns, (f, g), scores_of, seed, most)
     scores = of_orders if of_tables is None else of_tables
     found = test_by_orders(scores, float(scores_of(value)[0]), count, rarest, most)
-    return IndependenceTest(float(value[0]), *found, degrees)
+    return IndependenceTest.of_blocks(value[0], *found, degrees, rows)
 
 
 def _scores_of_tables(
@@ -281,7 +282,7 @@ def _scores_of_tables(
 
     sides = [np.unique(x, return_index=True, return_counts=True)[1:] for x in columns]
     cells, rows = math.prod(len(counts) for _, counts in sides), len(columns[0])
-    if cells > min(MOST_TABLE_CELLS, rows):
+    if cells * math.log(rows) > rows:  # SciPy would take the time of the rows too
         return None
     f, g = (z[:, first] for z, (first, _) in zip(functions, sides, strict=True))
     table = stats.random_table(sides[0][1], sides[1][1])

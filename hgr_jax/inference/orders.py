@@ -17,15 +17,15 @@ from __future__ import annotations
 import functools
 import itertools
 import math
-from collections.abc import Callable, Sequence
-from typing import Any
+from collections.abc import Callable, Iterator, Sequence
+from typing import Any, NamedTuple
 
 import numpy as np
 
 from hgr_jax._arrays import Floats, Integers
 from hgr_jax._limits import SMALLEST_OF_TAIL
 from hgr_jax.core.host.ranks import RankedColumn, function_count, untied
-from hgr_jax.inference.dependent_rows import RANKS_AT_ONCE
+from hgr_jax.inference.level_tables import CELLS_AT_ONCE
 from hgr_jax.inference.rank_law import MIN_TABULATED_ROWS, combined_pvalues, cross_moments
 
 COUNTED_ROWS = 8
@@ -39,6 +39,9 @@ EARLY_STOP_EXCEEDANCES = 100
 
 FIRST_DRAWS, DRAWS_AT_ONCE = 1000, 50_000
 """Number of random orders that are drawn first, and the largest number drawn at a time."""
+
+RANKS_DRAWN = 2**22
+"""Largest number of ranks in the orders that are drawn at a time: 16 MB."""
 
 TAIL_RANKS = (10, 100)
 """Order statistics of the scores that a tail is fitted to, where fewer than the first reach that of
@@ -105,7 +108,7 @@ def draws_at(place: int, most: int) -> int:
     return min(FIRST_DRAWS << place, max(1, most))
 
 
-@functools.lru_cache(maxsize=8)
+@functools.lru_cache(maxsize=16)
 def orders_at(rows: int, seed: tuple[int, ...], place: int, most: int = DRAWS_AT_ONCE) -> Integers:
     """Return random orders ``(m, rows)``, others at each place; all of them, if they are few.
 
@@ -113,12 +116,68 @@ def orders_at(rows: int, seed: tuple[int, ...], place: int, most: int = DRAWS_AT
     """
     if rows <= COUNTED_ROWS:
         return np.array([*itertools.permutations(range(rows))])
-    count = draws_at(place, min(DRAWS_AT_ONCE, RANKS_AT_ONCE // rows, most))
+    count = draws_at(place, min(DRAWS_AT_ONCE, RANKS_DRAWN // rows, most))
     generator = np.random.default_rng([*seed, place])
-    plain = np.broadcast_to(np.arange(rows), (count, rows))
+    plain = np.broadcast_to(np.arange(rows, dtype=np.int32), (count, rows))
     orders = generator.permuted(plain, axis=1)
     orders.flags.writeable = False  # other pairs read them too
     return orders
+
+
+class FixedSide(NamedTuple):
+    """The side of a pair whose rows stay where they are while those of the other are permuted.
+
+    Attributes:
+      rows: ``(r,)``, the rows that matter, those of each value together.
+      first: places in ``rows`` of the first row of each value.
+      functions: ``(d, r)``, functions of the side, times the share of each row.
+    """
+
+    rows: Integers
+    first: Integers
+    functions: Floats
+
+    @classmethod
+    def of_values(cls, column: np.ndarray, functions: Floats) -> FixedSide:
+        """Take functions ``(d, n)`` of a column, less their values at its commonest value.
+
+        Its rows are then left out: what is constant has no moment with functions of mean 0.
+        """
+        _, codes, counts = np.unique(column, return_inverse=True, return_counts=True)
+        common = codes == counts.argmax()
+        rows = np.argsort(codes, kind="stable")
+        rows = rows[~common[rows]]
+        first = np.flatnonzero(np.diff(codes[rows], prepend=-1))
+        at_common = functions[:, common.argmax(), None]
+        return cls(rows, first, (functions[:, rows] - at_common) / len(column))
+
+    @classmethod
+    def of_weighted(cls, functions: Floats, weights: Floats) -> FixedSide:
+        """Take functions ``(d, n)`` of rows whose weights differ."""
+        share, every = weights / weights.sum(), np.arange(len(weights))
+        return cls(every, every, (functions - (functions @ share)[:, None]) * share)
+
+    def parts_of(self, orders: Integers, functions: int) -> Iterator[Integers]:
+        """Yield parts ``(m, r)`` of orders ``(N, n)``, as many as their functions fit in memory."""
+        at_once = max(1, CELLS_AT_ONCE // max(1, functions * len(self.rows)))
+        for start in range(0, len(orders), at_once):
+            yield orders[start : start + at_once, self.rows]
+
+
+def fixed_and_moved(
+    columns: Sequence[np.ndarray], functions: tuple[Floats, Floats]
+) -> tuple[FixedSide, Floats, bool]:
+    """Return the side of two that stays, functions of the other, and whether the second stays.
+
+    Few rows move: those of values that are not the commonest one of the side that stays.
+    """
+    moved = [z - z.mean(axis=1, keepdims=True) for z in functions]
+    cost = [
+        len(other) * (len(x) - np.unique(x, return_counts=True)[1].max())
+        for x, other in zip(columns, moved[::-1], strict=True)
+    ]
+    side = int(cost[1] < cost[0])
+    return FixedSide.of_values(columns[side], functions[side]), moved[1 - side], bool(side)
 
 
 @functools.lru_cache(maxsize=64)
@@ -126,7 +185,7 @@ def scores_of_untied(rows: int, seed: tuple[int, ...], place: int) -> Floats:
     """Return the combined p-values, as logarithms, of untied ranks in orders of few rows."""
     f = untied(rows, function_count(rows))[:, ::2]
     orders = orders_at(rows, seed, place)
-    return combined_pvalues(cross_moments(f, f[:, orders]), rows).log_p
+    return combined_pvalues(cross_moments(f / rows, f.take(orders, axis=1)), rows).log_p
 
 
 def seed_of(key: Any) -> tuple[int, ...]:

@@ -58,16 +58,15 @@ class Combined(NamedTuple):
     values: Floats
 
 
-def cross_moments(f: Floats, g: Floats, share: Floats | None = None) -> Floats:
+def cross_moments(f: Floats, g: Floats) -> Floats:
     """Return the moments M ``(h, k, N)`` of ``f (h, n)`` and ``g (k, N, n)``, 0 outside blocks.
 
-    ``share (n,)`` are weights of sum 1.
+    ``f`` are functions times the shares of the rows.
     """
     (h, rows), (k, count, _) = f.shape, g.shape
-    scaled = f / rows if share is None else f * share
     m = np.zeros((h, k, count))
     for i, j in BLOCKS:
-        products = scaled[:i] @ g[:j].reshape(-1, rows).T
+        products = f[:i] @ g[:j].reshape(-1, rows).T
         m[:i, :j] = products.reshape(len(products), -1, count)
     return m
 
@@ -266,8 +265,14 @@ def exact_log_pvalues(
 
     ``pairs`` are positions in both sets, which broadcast.
     """
-    both = np.zeros((len(one), len(other)), np.int64)
+    ones, others = (np.sum(side, axis=1)[i] for side, i in zip((one, other), pairs, strict=True))
+    return fisher_log_pvalues(len(one[0]), both_counts(one, other)[pairs], ones, others)
+
+
+def both_counts(one: Sequence[Integers], other: Sequence[Integers]) -> Integers:
+    """Count the rows where both of two binary columns have 1, ``(p, q)``."""
     rows = len(one[0])
+    total = np.zeros((len(one), len(other)), np.int64)
     # float32 counts exactly up to 2^24.
     size = min(max(1, COUNTED_NUMBERS // (len(one) + len(other))), 2**24)
     for start in range(0, rows, size):
@@ -275,9 +280,8 @@ def exact_log_pvalues(
             np.array([column[start : start + size] for column in side], np.float32)
             for side in (one, other)
         )
-        both += (left @ right.T).astype(np.int64)
-    ones, others = (np.sum(side, axis=1)[i] for side, i in zip((one, other), pairs, strict=True))
-    return fisher_log_pvalues(rows, both[pairs], ones, others)
+        total += (left @ right.T).astype(np.int64)
+    return total
 
 
 def above_diagonal(log_p: Floats) -> Floats:

@@ -3,8 +3,14 @@
 from __future__ import annotations
 
 import dataclasses
+import functools
+import math
+from collections.abc import Iterable
 
 import numpy as np
+from scipy import special
+
+from hgr_jax.inference import roys_root
 
 
 @dataclasses.dataclass(frozen=True)
@@ -28,6 +34,8 @@ class IndependenceTest:
       lag: of a series, by how many rows b follows a where they depend most.
       smallest_pvalue: the smallest p-value that the shifts, or the draws within groups, support,
         beyond which there is the tail; 0 where there are none.
+      null_mean: mean of ``statistic``, at these degrees, where the variables are independent; NaN
+        of rows in an order or in groups.
     """
 
     statistic: float
@@ -36,11 +44,33 @@ class IndependenceTest:
     degrees: tuple[int, int]
     lag: int = 0
     smallest_pvalue: float = 0.0
+    null_mean: float = math.nan
+
+    @classmethod
+    def of_blocks(
+        cls, statistic: float, pvalue: float, source: str, degrees: Iterable[int], rows: float
+    ) -> IndependenceTest:
+        """Return the result of so many effective rows, with the mean by Roy's law."""
+        h, k = (int(degree) for degree in degrees)
+        null_mean = _mean_of_root(rows, h, k)
+        return cls(float(statistic), float(pvalue), source, (h, k), null_mean=null_mean)
+
+
+@functools.lru_cache(maxsize=4096)
+def _mean_of_root(rows: float, h: int, k: int) -> float:
+    return float(roys_root.mean(rows, h, k))
+
+
+@functools.lru_cache(maxsize=4096)
+def mean_of_largest(count: int) -> float:
+    """Return the mean of the largest absolute value of independent normal numbers."""
+    x = np.linspace(0, 8, 4001)
+    return float(np.trapezoid(1 - (2 * special.ndtr(x) - 1) ** count, x))
 
 
 OF_RESIDUALS = "residuals"
 """Source of p-values given other variables."""
 
-OF_CONSTANT = IndependenceTest(0.0, 1.0, "exact", (0, 0))
-OF_EXPLAINED = IndependenceTest(0.0, 1.0, "explained", (0, 0))
+OF_CONSTANT = IndependenceTest(0.0, 1.0, "exact", (0, 0), null_mean=0.0)
+OF_EXPLAINED = IndependenceTest(0.0, 1.0, "explained", (0, 0), null_mean=0.0)
 OF_MISSING = IndependenceTest(np.nan, np.nan, "", (0, 0))

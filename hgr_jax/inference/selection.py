@@ -116,13 +116,10 @@ def select_degrees(
     scores, errors = scored.mean(axis=0), scored.std(axis=0, ddof=1) / np.sqrt(len(scored))
     m = pair.cross_moments()
     values = np.array(
-        [
-            [top_singular_values(m[:h, :k, None])[0] for k in range(1, 1 + top[1])]
-            for h in range(1, 1 + top[0])
-        ]
+        [[_top_value(m[:h, :k]) for k in range(1, 1 + top[1])] for h in range(1, 1 + top[0])]
     )
     # Rounding alone breaks their monotony.
-    values = np.maximum.accumulate(np.maximum.accumulate(np.minimum(values, 1), 0), 1)
+    values = np.maximum.accumulate(np.maximum.accumulate(values, 0), 1)
     best = np.unravel_index(np.argmax(scores), scores.shape)
     rounding = float(jnp.finfo(a.dtype).eps) ** (2 / 3)
     near = scores >= scores[best] - errors[best] - rounding
@@ -162,6 +159,10 @@ def _held_out(
         if (variance > noise * square).all():
             scores[h, k] = (both[0] * w) @ both[1] / np.sqrt(variance.prod())
     return np.clip(scores, -1, 1)
+
+
+def _top_value(m: Floats) -> float:
+    return min(float(top_singular_values(m[..., None])[0]), 1.0)
 
 
 def _smallest_degrees(scores: Floats, near: NDArray[np.bool_], rounding: float) -> tuple[int, int]:
