@@ -42,7 +42,7 @@ MAX_PARAMETERS = 8
 BUDGETS = {
     "core": 7_288,
     "measures": 2_884,
-    "inference": 4_174,
+    "inference": 4_183,
     "tables": 5_311,
     "scanning": 7_751,
     "cli": 1_334,

@@ -310,6 +310,16 @@ class TestGiven:
 
 
 class TestConditionalTests:
+    def test_a_category_given_nothing_has_the_test_of_the_pair(
+        self, rng: np.random.Generator
+    ) -> None:
+        kind, side = rng.choice(list("abc"), 300), rng.choice(list("xy"), 300)
+        x = 0.8 * (kind == "a") + rng.normal(size=300)
+        tests = hgr_jax.ConditionalTests({"kind": kind, "side": side, "x": x})
+        assert tests("kind", "x") == independence_test(kind, x)
+        assert tests("x", "kind") == independence_test(x, kind)
+        assert tests("kind", "side") == independence_test(kind, side)
+
     def test_are_those_of_single_calls(self, rng: np.random.Generator) -> None:
         n = 200
         c = rng.standard_normal(n)

@@ -400,8 +400,14 @@ class ColumnTests:
         return self._given(given).explains(self._values(column), is_level=is_level)
 
     def _independence(self, x: int, y: int) -> IndependenceTest:
-        """Return the test of two numbers that is given nothing."""
-        return independence_test(self._values(x), self._values(y), weights=self._weights)
+        """Return the test of two columns that is given nothing."""
+        is_level, columns = (
+            (x in self._levels, y in self._levels),
+            (self._values(x), self._values(y)),
+        )
+        if any(is_level):
+            return test_levels(columns, is_level, self._weights, None, None)
+        return independence_test(*columns, weights=self._weights)
 
     def test(self, x: int, y: int, given: tuple[int, ...]) -> IndependenceTest:
         """Return the test of two columns by position; ``given`` is in order."""
@@ -411,9 +417,9 @@ class ColumnTests:
         sides = [self._variable(i) for i in (x, y)]
         if not all(len(side.functions) for side in sides):
             return OF_CONSTANT
-        if not given and not {x, y} & self._levels:
+        if not given:
             return self._independence(x, y)
-        if given and any(self._is_explained(column, given) for column in (x, y)):
+        if any(self._is_explained(column, given) for column in (x, y)):
             return OF_EXPLAINED
         a, b = (self._residuals(column, given) for column in (x, y))
         return compare_residuals(a, b, self._conditioning(given))
@@ -492,6 +498,8 @@ class ConditionalTests(ColumnTests):
         return dict(zip(others, _tests_by_law(side, [*others.values()], w), strict=True))
 
     def _independence(self, x: int, y: int) -> IndependenceTest:
+        if {x, y} & self._levels:
+            return super()._independence(x, y)
         size = max(1, min(MOST_AT_ONCE, CACHED_BYTES // (8 * MOST_FUNCTIONS * self._rows)))
         start = y - y % size
         block = range(start, min(start + size, len(self.names)))
