@@ -120,22 +120,19 @@ def test_the_examples_in_the_readme_run(
         assert float(after.split()[3]) < 0.4
 
 
-def in_fresh_process(code: str) -> str:
-    return subprocess.run(
-        [sys.executable, "-W", "error", "-c", code], capture_output=True, text=True, check=True
-    ).stdout
-
-
 def loaded_after(*statements: str) -> list[set[str]]:
     """The modules that a fresh process has loaded after each of some statements."""
     code = ["import sys"]
     for statement in statements:
         code += [statement, "print(*sys.modules)"]
-    return [set(line.split()) for line in in_fresh_process("\n".join(code)).splitlines()]
+    command = [sys.executable, "-W", "error", "-c", "\n".join(code)]
+    done = subprocess.run(command, capture_output=True, text=True, check=True)
+    return [set(line.split()) for line in done.stdout.splitlines()]
 
 
-def test_fairness_loads_scikit_learn_only_for_its_estimators() -> None:
-    needed, loaded = loaded_after(_NEEDED, "import hgr_jax.fairness")
+def test_fairness_loads_scikit_learn_only_for_its_estimators_and_changes_no_setting() -> None:
+    unchanged = "hgr_jax.kb, hgr_jax.scan; assert dict(jax.config.values) == before"
+    needed, loaded, _ = loaded_after(_NEEDED, "import hgr_jax.fairness", unchanged)
     assert "hgr_jax.fairness" in loaded
     assert "flax" in loaded
     assert {"sklearn", "pandas", "matplotlib", "tqdm"} & loaded <= needed
@@ -145,7 +142,8 @@ _NEEDED = """
 import warnings
 with warnings.catch_warnings():
     warnings.filterwarnings("ignore", message=".*JAXopt.*")
-    import jaxopt, flax.nnx, optax
+    import jax, jaxopt, flax.nnx, optax
+before = dict(jax.config.values)
 """
 
 
@@ -165,11 +163,6 @@ def test_import_is_light_and_silent() -> None:
     assert heavy & scans == set()
     assert "jaxopt" not in linear
     assert "jaxopt" in solved
-
-
-def test_import_changes_no_setting_of_jax() -> None:
-    code = "import jax; before = dict(jax.config.values); import hgr_jax;"
-    assert in_fresh_process(code + "print(before == dict(jax.config.values))").strip() == "True"
 
 
 def test_version_is_that_of_the_distribution() -> None:

@@ -190,17 +190,15 @@ def test_a_caller_that_ignores_interruptions_is_obeyed(table: Path) -> None:
     assert process.wait(timeout=60) == 0
 
 
-PAIR = ("pair", "t.csv", "größe", "価格", "--h", "1", "--k", "1")
-
-
 def test_readers_that_go_away_and_terminals_of_few_letters(tmp_path: Path) -> None:
-    (tmp_path / "t.csv").write_text("größe,価格\n1,2\n2,3\n3,9\n", encoding="utf-8")
+    rows = "".join(f"{i},{(i - 9) ** 2}\n" for i in range(30))
+    (tmp_path / "t.csv").write_text(f"größe,価格\n{rows}", encoding="utf-8")
     reading, writing = os.pipe()
     os.close(reading)
-    done = run(*PAIR, cwd=tmp_path, stdout=writing)
+    done = run("scan", "t.csv", cwd=tmp_path, stdout=writing)
     os.close(writing)
     assert (done.returncode, done.stderr) == (1, "")
-    done = run(*PAIR, cwd=tmp_path, env=environment(PYTHONIOENCODING="ascii"))
+    done = run("scan", "t.csv", "--force", cwd=tmp_path, env=environment(PYTHONIOENCODING="ascii"))
     assert done.returncode == 0, done.stderr
     assert "gr\\xf6\\xdfe and" in done.stdout
 

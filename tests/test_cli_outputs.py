@@ -84,15 +84,15 @@ def test_an_earlier_file_stays_where_no_new_one_can_be_written(
 @pytest.mark.skipif(not Path("/dev/full").exists(), reason="no device is always full")
 def test_streams_that_are_full_or_closed(folder: Path) -> None:
     write_table(folder / "t.csv")
-    audit = "audit t.csv --prediction x --protected y"
+    scan = "scan t.csv --force"
     for arguments, streams, status, told in (
         (
-            audit,
+            scan,
             ">/dev/full",
             2,
             "hgr-jax: error: cannot write the output: No space left on device\n",
         ),
-        (audit, ">&- 2>&-", 0, ""),
+        (scan, ">&- 2>&-", 0, ""),
     ):
         line = f"{shlex.join(COMMAND)} {arguments} {streams}"
         done = subprocess.run(

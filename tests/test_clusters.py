@@ -126,6 +126,7 @@ def spark() -> Iterator[Any]:
         session.stop()
 
 
+@pytest.mark.slow  # the workers of Dask have the same path
 @pytest.mark.filterwarnings("ignore:PySpark does not yet:FutureWarning")
 @pytest.mark.filterwarnings("ignore::ResourceWarning")
 @pytest.mark.filterwarnings("ignore:os.fork:RuntimeWarning")  # of the gateway to Java

@@ -208,7 +208,7 @@ def test_size_of_groups() -> None:
     """Persons that differ in level: plain tests reject, orders within and between do not."""
     rng = np.random.default_rng(9)
     within, between, plain = [], [], []
-    for _ in range(200):
+    for _ in range(120):
         groups, x, y, constant = grouped(rng, 25, 8)
         within.append(independence_test(x, y, groups=groups, permutations=99).pvalue)
         between.append(independence_test(constant, y, groups=groups).pvalue)

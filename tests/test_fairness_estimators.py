@@ -336,5 +336,3 @@ def test_a_table_of_any_columns_through_a_pipeline() -> None:
     params = {"protected": age, "sample_weight": rng.uniform(0.5, 1.5, 120)}
     found = cross_validate(pipeline, table, label, params=params, cv=3, error_score="raise")
     assert min(found["test_score"]) > 0.8
-    search = GridSearchCV(pipeline, {"fairmlpclassifier__steps": [1, 100]}, cv=3)
-    assert search.fit(table, label, **params).best_params_ == {"fairmlpclassifier__steps": 100}

@@ -13,7 +13,7 @@ import numpy as np
 import optax
 import pytest
 from fairness_support import trained
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 from hypothesis.extra import numpy as hnp
 
@@ -219,6 +219,7 @@ runs = {
 }
 
 
+@settings(max_examples=30)
 @given(violations_of_ten_steps)
 def test_sgd_against_a_loop(violations: np.ndarray) -> None:
     for dual in (FALLING, RISING):

@@ -76,12 +76,13 @@ def test_a_penalty_is_compared_with_its_threshold(rows: tuple[np.ndarray, ...]) 
     for threshold in (0.3, 1.0):
         found = figures(prediction, None, y, z, statistic=Penalty(HGR(), threshold))
         assert found["kept"] == (found["HGR"] <= threshold)
-    model = FairMLPRegressor((4,), penalty="hgr", threshold=0.4, steps=100, random_state=0)
+    model = FairMLPRegressor((4,), penalty=KB(2, 2), threshold=0.4, steps=100, random_state=0)
     model.fit(z[:, None], y, z)
     found = figures(model, z[:, None], y, z)
-    assert list(found) == ["R2", "HGR", "kept", "pearson", "didi"]
+    assert list(found) == ["R2", "HGR-KB(2, 2)", "kept", "pearson", "didi"]
     assert found["kept"] == model.history_.kept["z"]
-    assert found["HGR"] == pytest.approx(model.history_.last["dependence_train_z"], abs=1e-3)
+    value = model.history_.last["dependence_train_z"]
+    assert found["HGR-KB(2, 2)"] == pytest.approx(value, abs=1e-3)
     halves = Penalty(KB(1, 1), 0.5, given=2)
     inside = figures(prediction, None, y, z, statistic=halves)["HGR-KB(1, 1)"]
     low = y < np.median(y)

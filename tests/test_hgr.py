@@ -29,6 +29,12 @@ ROWS = 400
 slopes = jax.jit(jax.value_and_grad(hgr_jax.hgr, (0, 1)))
 
 
+@jax.jit
+def weighted_slopes(a: Any, b: Any, w: Any) -> tuple[jax.Array, tuple[jax.Array, ...]]:
+    """The value, and its derivatives by both columns and by weights."""
+    return jax.value_and_grad(lambda a, b, w: hgr_jax.hgr(a, b, weights=w), (0, 1, 2))(a, b, w)
+
+
 def parabola(rows: int = ROWS, seed: int = 0) -> tuple[np.ndarray, np.ndarray]:
     rng = np.random.default_rng(seed)
     a = rng.standard_normal(rows)
@@ -241,21 +247,21 @@ def test_it_is_the_reference(name: str, rows: int, weighted: bool) -> None:
 
 def test_equal_weights_are_none() -> None:
     a, b = parabola(60)
-    fit, traced = hgr_jax.hgr_fit(a, b), jax.jit(hgr_jax.hgr)
+    fit = hgr_jax.hgr_fit(a, b)
     for scale in (1e-30, 3.3, 1e38):
         w = np.full(60, scale, np.float32)
         same = hgr_jax.hgr_fit(a, b, weights=w)
         assert hgr_jax.hgr(a, b, weights=w) == pytest.approx(fit.correlation, abs=1e-6)
-        assert traced(a, b, weights=w) == pytest.approx(fit.correlation, abs=1e-5)
+        assert weighted_slopes(a, b, w)[0] == pytest.approx(fit.correlation, abs=1e-5)
         np.testing.assert_allclose(same.interval(), fit.interval(), atol=1e-6)
         np.testing.assert_allclose(same.f(a), fit.f(a), atol=1e-6)
 
 
-@pytest.mark.parametrize("rows", [60, pytest.param(28_000, marks=pytest.mark.slow)])
+@pytest.mark.parametrize("rows", [100, pytest.param(28_000, marks=pytest.mark.slow)])
 def test_a_row_of_weight_0_counts_as_dropped(rows: int) -> None:
     rng = np.random.default_rng(rows)
     a, b = parabola(rows)
-    keep = rng.uniform(size=rows) < 0.6
+    keep = rng.permutation(rows) < 0.6 * rows
     w = rng.exponential(size=rows) * keep
     expected = hgr_jax.hgr_fit(a[keep], b[keep], weights=w[keep])
     dropped = [(np.where(keep, a, np.nan), np.where(keep, b, -np.inf)), (a, b)]
@@ -267,32 +273,24 @@ def test_a_row_of_weight_0_counts_as_dropped(rows: int) -> None:
         points = np.linspace(-3, 3, 50)
         np.testing.assert_allclose(fit.f(points), expected.f(points), atol=1e-9)
     for x, y in dropped:
-        traced = jax.jit(hgr_jax.hgr)(x, y, weights=w)
-        assert traced == pytest.approx(expected.correlation, abs=1e-3)
-        _, gradients = slopes(x, y, weights=w)
-        for gradient in gradients:
+        value, gradients = weighted_slopes(x, y, w)
+        assert value == pytest.approx(expected.correlation, abs=1e-3)
+        for gradient in gradients[:2]:
             assert not np.any(gradient[~keep])
         if rows < 1000:  # among many rows near ties have huge slopes
-            _, alone = slopes(a[keep], b[keep], weights=w[keep])
-            for gradient, of_kept in zip(gradients, alone, strict=True):
+            _, alone = weighted_slopes(a[keep], b[keep], w[keep])
+            for gradient, of_kept in zip(gradients[:2], alone[:2], strict=True):
                 np.testing.assert_allclose(gradient[keep], of_kept, rtol=0.02, atol=1e-5)
 
 
-@jax.jit
-def slopes_of_weights(a: jax.Array, b: jax.Array, w: jax.Array) -> tuple[jax.Array, Any]:
-    def value(a: jax.Array, w: jax.Array) -> jax.Array:
-        return hgr_jax.hgr(a, b, weights=w)
-
-    return jax.value_and_grad(value, (0, 1))(a, w)
-
-
 @pytest.mark.parametrize(
-    "w", [np.zeros(9), np.r_[-1.0, np.ones(8)], np.full(9, np.nan), np.r_[1e9, np.full(8, 0.5)]]
+    "w",
+    [np.zeros(60), np.r_[-1.0, np.ones(59)], np.full(60, np.nan), np.r_[1e9, np.full(59, 0.5)]],
 )
 def test_impossible_weights_that_are_traced_give_nan(w: np.ndarray) -> None:
     """So do four effective rows."""
-    a, b = parabola(9)
-    value, gradients = slopes_of_weights(a, b, w)
+    a, b = parabola(60)
+    value, gradients = weighted_slopes(a, b, w)
     assert np.isnan(value)
     assert all(np.isfinite(gradient).all() for gradient in gradients)
     if w.max() > 1:
@@ -555,17 +553,13 @@ def samples(name: str, rows: int, count: int) -> tuple[np.ndarray, np.ndarray]:
     return np.array(x, np.float32), np.array(y, np.float32)
 
 
-def fits_of(x: np.ndarray, y: np.ndarray) -> list[hgr_jax.HGRFit]:
-    return [hgr_jax.hgr_fit(*each) for each in zip(x, y, strict=True)]
-
-
 @pytest.mark.parametrize(
     ("name", "rows"), [("sine", 120), ("table 6 x 5", ROWS), ("normal .6", 700)]
 )
 def test_intervals_cover_hgr(name: str, rows: int) -> None:
-    """In 90 of 100 samples at least; the bench measures the share."""
-    x, y = samples(name, rows, 100)
-    fits = fits_of(x, y)
+    """In 9 of 10 samples at least; the bench measures the share."""
+    x, y = samples(name, rows, 60)
+    fits = [hgr_jax.hgr_fit(*each) for each in zip(x, y, strict=True)]
     low, high = np.array([fit.interval() for fit in fits]).T
     law = LAWS[name]
     assert np.mean((low <= law.hgr) & (law.hgr <= high)) >= 0.9
@@ -620,7 +614,7 @@ def test_intervals_of_degenerate_data() -> None:
         low, high = hgr_jax.hgr_fit(y, y).interval()
         assert low == pytest.approx(2 * 0.025 ** (1 / 100) - 1, abs=1e-6)
         assert high == 1
-    for rows in (5, 6, 11, 17):
+    for rows in (5, 11):
         for y in (x, x > 0, x**2):
             low, high = hgr_jax.hgr_fit(x[:rows], y[:rows]).interval()
             assert 0 <= low <= high == 1

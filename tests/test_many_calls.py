@@ -17,18 +17,18 @@ import sys, time
 import numpy as np, jax, hgr_jax
 from pathlib import Path
 
-lengths, most_programs = (int(x) for x in sys.argv[1:])
+lengths, least, most_programs = (int(x) for x in sys.argv[1:])
 programs = []
 jax.monitoring.register_event_duration_secs_listener(
     lambda event, _, **__: programs.append(event) if "backend_compile" in event else None
 )
 a, noise = np.random.default_rng(0).standard_normal((2, 3050)).astype(np.float32)
 b = a**2 + noise / 2
-for n in np.linspace(50, 3049, lengths).astype(int):
+for n in np.linspace(least, 3049, lengths).astype(int):
     value = float(hgr_jax.kb(a[:n], b[:n]))
     assert 0.8 < value <= 1, (n, value)
 assert len(programs) <= most_programs, len(programs)
-for n in np.linspace(50, 3049, lengths).astype(int):
+for n in np.linspace(least, 3049, lengths).astype(int):
     fit = hgr_jax.kb_fit(a[:n], b[:n])
     assert fit.f(a[:n]).shape == (n,)
     assert abs(fit.score(a[:n], b[:n]) - fit.correlation) < 1e-4
@@ -45,14 +45,13 @@ import numpy as np, jax, jax.numpy as jnp, hgr_jax
 calls, what = int(sys.argv[1]), sys.argv[2]
 x = np.random.default_rng(0).standard_normal((64, 2, 300)).astype(np.float32)
 x[:, 1] += x[:, 0] ** 2
-if what == "kb":
+if what == "values":
     many = jax.jit(jax.vmap(lambda pair: hgr_jax.kb(pair[0], pair[1], h=8, k=8)))
-    call = lambda: np.asarray(many(x))
-    expected = [float(hgr_jax.kb(*pair, h=8, k=8)) for pair in x]
-elif what == "scan":
     table = x.reshape(128, 300).T[:, :6]
-    call = lambda: hgr_jax.scan(table, test=None).correlation
+    call = lambda: np.r_[many(x), hgr_jax.scan(table, test=None).correlation.ravel()]
     expected = call()
+    alone = [float(hgr_jax.kb(*pair, h=8, k=8)) for pair in x]
+    assert np.allclose(expected[:64], alone, atol=1e-4)
 else:
     from hgr_jax.fairness import FairMLPRegressor
 
@@ -89,9 +88,12 @@ def run(code: str, *arguments: object, seconds: float) -> str:
     return done.stdout
 
 
-@pytest.mark.parametrize("lengths", [25, pytest.param(3_000, marks=pytest.mark.slow)])
-def test_any_length_takes_few_programs(lengths: int) -> None:
-    maps = int(run(LENGTHS, lengths, 20, seconds=300))
+@pytest.mark.parametrize(
+    ("lengths", "least", "most_programs"),
+    [(25, 1600, 5), pytest.param(3_000, 50, 20, marks=pytest.mark.slow)],
+)
+def test_any_length_takes_few_programs(lengths: int, least: int, most_programs: int) -> None:
+    maps = int(run(LENGTHS, lengths, least, most_programs, seconds=300))
     apart = jax.__version_info__ >= (0, 10)
     assert maps < (MAPS_OF_KERNELS if apart else MAPS)
     if maps >= MAPS:
@@ -99,7 +101,7 @@ def test_any_length_takes_few_programs(lengths: int) -> None:
 
 
 @pytest.mark.parametrize("calls", [25, pytest.param(500, marks=pytest.mark.slow)])
-@pytest.mark.parametrize("what", ["kb", "scan", pytest.param("predict", marks=pytest.mark.slow)])
+@pytest.mark.parametrize("what", ["values", pytest.param("predict", marks=pytest.mark.slow)])
 def test_threads_end_with_the_right_values(what: str, calls: int) -> None:
     run(THREADS, calls, what, seconds=200 if calls < 100 else 900)
 

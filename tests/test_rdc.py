@@ -53,7 +53,9 @@ def test_against_a_plain_reference_for_the_same_draw(
 
 
 @pytest.mark.filterwarnings("ignore::numpy.exceptions.ComplexWarning")  # of maxcorr's own code
-@pytest.mark.parametrize("name", ["none", "square", "wave"])
+@pytest.mark.parametrize(
+    "name", ["square", *(pytest.param(n, marks=pytest.mark.slow) for n in ("none", "wave"))]
+)
 def test_in_distribution_against_maxcorr(name: str, rng: np.random.Generator) -> None:
     """Medians agree; maxcorr's spread, which its search for a stable rank makes, is larger."""
     a, b = pair(name, rng)

@@ -151,9 +151,9 @@ class TestSample:
         part = table.iloc[chosen].reset_index(drop=True)
         groups, pair = np.arange(ROWS) // 50, ["a", "square"]
         cases: list[tuple[dict[str, Any], dict[str, Any]]] = [
-            ({"weights": weights}, {"weights": weights[chosen]}),
+            ({"weights": weights, "target": "a"}, {"weights": weights[chosen], "target": "a"}),
             ({"given": "far", "target": "a"}, {"given": "far", "target": "a"}),
-            ({"top": 3}, {"top": 3}),
+            ({"top": 3, "target": "a"}, {"top": 3, "target": "a"}),
             ({"groups": groups, "among": pair}, {"groups": groups[chosen], "among": pair}),
         ]
         for options, of_part in cases:

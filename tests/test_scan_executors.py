@@ -32,7 +32,7 @@ CASES: dict[str, tuple[pd.DataFrame, dict[str, Any]]] = {
     "all pairs": (table(), {}),
     "degrees": (table(), {"h": 2, "k": 3, "test": "asymptotic"}),
     "permutations": (
-        table(40, 40),
+        table(33, 40),
         {"test": hgr_jax.Test("permutation", permutations=9, key=jax.random.key(3))},
     ),
     "given": (table(40), {"given": ["x1", "kind"], "target": "x0"}),
@@ -72,7 +72,7 @@ def test_threads_change_nothing(name: str) -> None:
 
 def test_processes_change_nothing() -> None:
     x, options = CASES["permutations"]
-    with ProcessPoolExecutor(2, mp_context=multiprocessing.get_context("spawn")) as executor:
+    with ProcessPoolExecutor(1, mp_context=multiprocessing.get_context("spawn")) as executor:
         found = scan(x, execution=hgr_jax.Execution(executor=executor), **options)
     same(found, scan(x, **options))
 
@@ -81,7 +81,7 @@ def test_a_client_of_dask_changes_nothing() -> None:
     distributed = pytest.importorskip("distributed", reason="the extra cluster is not installed")
     x, options = CASES["first by value"]
     cluster = distributed.LocalCluster(
-        n_workers=2, threads_per_worker=1, dashboard_address=None, silence_logs=50
+        n_workers=1, threads_per_worker=1, dashboard_address=None, silence_logs=50
     )
     with cluster, distributed.Client(cluster) as client:
         executor = client.get_executor()

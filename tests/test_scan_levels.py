@@ -85,7 +85,7 @@ def test_small_tables_have_their_exact_law(table: Any) -> None:
 def test_pvalues_of_other_tables_are_near_the_exact_law() -> None:
     rng = np.random.default_rng(0)
     errors = []
-    for _ in range(5):
+    for _ in range(3):
         a = rng.integers(0, 3, 90)
         b = np.where(rng.random(90) < 0.45, a, rng.choice(3, 90, p=[0.6, 0.25, 0.15]))
         table = np.zeros((3, 3), int)
@@ -95,7 +95,7 @@ def test_pvalues_of_other_tables_are_near_the_exact_law() -> None:
         ]
         errors.append(math.log(pair.pvalue / exact_pvalue(table)))
     assert np.abs(errors).max() < math.log(5)
-    assert np.mean(np.abs(errors) < math.log(3)) >= 0.8
+    assert np.mean(np.abs(errors) < math.log(3)) >= 0.8  # all of them
 
 
 def rare(rows: int, count: int, seed: int) -> dict[str, Any]:
