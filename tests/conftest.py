@@ -35,6 +35,10 @@ hypothesis.settings.register_profile("same every time", derandomize=True, deadli
 hypothesis.settings.load_profile("same every time")
 
 
+def pytest_collection_finish() -> None:
+    gc.freeze()  # what was imported stays, and no collection has to look at it again
+
+
 @pytest.fixture(autouse=True, scope="module")
 def _few_compiled_programs() -> Iterator[None]:
     """Compiled programs hold memory: some 1.5 GB by 10,000 maps of it."""

@@ -43,7 +43,7 @@ HALF = slice(None, 200)
 X, Y, Z = DATA.x[HALF], DATA.y[HALF], DATA.z[HALF]
 LABEL = np.where(np.median(Y) < Y, "worse", "better")
 SETTINGS: dict[str, Any] = {"threshold": 0.1, "steps": 100, "random_state": 0}
-CHECKS = scikit_learn_checks(FairMLPRegressor(steps=300), FairMLPClassifier(steps=300))
+CHECKS = scikit_learn_checks(FairMLPRegressor(steps=150), FairMLPClassifier(steps=150))
 
 
 TRAINED = ("_train", "idempotent", "sample_weight", "classes", "_int", "subset", "sample_order")

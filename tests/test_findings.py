@@ -332,27 +332,6 @@ def test_few_shared_rows() -> None:
     assert scan(short).findings().few_rows == 0
 
 
-def test_columns_made_of_others() -> None:
-    rng = np.random.default_rng(10)
-    men, women, other = rng.lognormal(8, 0.5, (3, 200)).round()
-    city = rng.integers(0, 12, 200)
-    table = pd.DataFrame(
-        {
-            "total": men + women,
-            "men": men,
-            "women": women,
-            "other": other,
-            "city": [f"c{i}" for i in city],
-            "land": [f"l{i // 4}" for i in city],
-        }
-    )
-    found = scan(table).findings(10)
-    said = {frozenset(pair): of.remark for of in found.explained for pair in [{of.a, of.b}]}
-    (total,) = (text for pair, text in said.items() if "total" in pair)  # one of both parts
-    assert total.startswith(("total = men + women", "total = women + men"))
-    assert said[frozenset({"city", "land"})].startswith("each city has one land")
-
-
 def test_columns_that_number_the_rows_make_no_finding() -> None:
     rng = np.random.default_rng(10)
     size = np.linspace(0, 1, 200) ** 2 + rng.lognormal(8, 0.5, 200) / 9e4

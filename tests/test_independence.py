@@ -146,7 +146,7 @@ def test_rare_values_of_independent_variables_are_no_evidence(rng: np.random.Gen
         assert np.sum(p < level) <= stats.binom.ppf(0.999, count, level)
 
 
-@settings(max_examples=30, deadline=None)
+@settings(max_examples=20, deadline=None)
 @given(
     table=st.tuples(*[st.integers(0, 40)] * 4).filter(
         lambda t: min(t[0] + t[1], t[2] + t[3], t[0] + t[2], t[1] + t[3]) > 0

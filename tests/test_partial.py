@@ -92,15 +92,6 @@ def test_weights_are_repeated_rows(name: str) -> None:
     np.testing.assert_allclose(found, value, atol=1e-10)
 
 
-@pytest.mark.usefixtures("x64")
-@pytest.mark.parametrize("order", [1, pytest.param(2, marks=pytest.mark.slow)])
-def test_derivatives_of_kb(order: int) -> None:
-    def value(a: jax.Array, b: jax.Array, c: jax.Array, w: jax.Array) -> jax.Array:
-        return hgr_jax.kb(a, b, 2, 2, given=c, given_degree=2, weights=w)
-
-    check_derivatives(value, some_data(40), order)
-
-
 class TestDegenerate:
     def test_nothing_explained_or_all_of_it(self) -> None:
         a, b, c, _ = (x.astype(np.float32) for x in some_data())
@@ -227,15 +218,26 @@ def test_values_and_fits_compose(compilations: Any) -> None:
 
 
 @pytest.mark.usefixtures("x64")
-@pytest.mark.parametrize("name", ["kb_fit", pytest.param("spectrum_fit", marks=pytest.mark.slow)])
-def test_derivatives_of_fits(name: str) -> None:
+@pytest.mark.parametrize(
+    ("name", "order"),
+    [
+        ("kb_fit", 1),
+        *(pytest.param(*s, marks=pytest.mark.slow) for s in (("spectrum_fit", 1), ("kb", 2))),
+    ],
+)
+def test_derivatives_of_values_and_fits(name: str, order: int) -> None:
+    options: dict[str, Any] = {"h": 2, "k": 2, "given_degree": 2}
+
     def everything(a: Any, b: Any, c: Any, w: Any) -> Any:
+        value = hgr_jax.kb(a, b, given=c, weights=w, **options)
+        if name == "kb":
+            return value
         x = jnp.linspace(-1, 1, 5)
-        fit = getattr(hgr_jax, name)(a, b, 2, 2, given=c, given_degree=2, weights=w)
-        found = fit.f(x, given=x**2), fit.g(b[:5], given=c[:5])
+        fit = getattr(hgr_jax, name)(a, b, given=c, weights=w, **options)
+        found = value, fit.f(x, given=x**2), fit.g(b[:5], given=c[:5])
         return (*found, fit.standard_error) if name == "kb_fit" else found
 
-    check_derivatives(everything, some_data(40))
+    check_derivatives(everything, some_data(40), order)
 
 
 def test_fits_of_degenerate_data() -> None:

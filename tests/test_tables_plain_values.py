@@ -15,7 +15,7 @@ from hgr_jax.tables.files import read_table
 from hgr_jax.tables.reading import Reading
 from hgr_jax.tables.sources import of_files
 
-ROWS = 600
+ROWS = 450
 BEGIN = {
     "decimals": [f"{i / 8 + 0.5:.2f}" for i in range(ROWS)],
     "commas": [f"{i / 8:.1f}".replace(".", ",") for i in range(ROWS)],
