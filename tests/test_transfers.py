@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 from typing import Any
 
 import jax
@@ -10,14 +11,15 @@ import pytest
 from flax import nnx
 
 import hgr_jax
-from hgr_jax.fairness import MLP, FairTrainer, Penalty, training
+from hgr_jax.fairness import KB, MLP, FairTrainer, Penalty, training
 
 
 def test_batches_of_kb_and_of_its_gradients() -> None:
     a, noise = jax.random.normal(jax.random.key(0), (2, 3, 100))
     b = a**2 + noise
-    value = jax.jit(jax.vmap(hgr_jax.kb))
-    slope = jax.jit(jax.vmap(jax.value_and_grad(hgr_jax.kb, argnums=(0, 1))))
+    kb = functools.partial(hgr_jax.kb, h=2, k=2)
+    value = jax.jit(jax.vmap(kb))
+    slope = jax.jit(jax.vmap(jax.value_and_grad(kb, argnums=(0, 1))))
     for compiled in (value, slope):
         compiled(a, b)
         with jax.transfer_guard("disallow"):
@@ -54,7 +56,7 @@ def test_steps_of_training_are_one_program_that_calls_no_host(
 
     monkeypatch.setattr(training, "_run_steps", record)
     x = rng.normal(size=(100, 4)).astype(np.float32)
-    network, penalty = MLP(4, hidden=(8,), rngs=nnx.Rngs(0)), Penalty("kb", 0.2)
+    network, penalty = MLP(4, hidden=(8,), rngs=nnx.Rngs(0)), Penalty(KB(2, 2), 0.2)
     trainer = FairTrainer(network, penalties=penalty, batch_size=batch)
     trainer.fit(x, x[:, 0] ** 2 + x[:, 1], x[:, 0], steps=20)
     assert 0 < len(programs) < 5  # for 20 steps
