@@ -192,6 +192,16 @@ def test_a_sentence_given_another_column() -> None:
     )
 
 
+def test_no_direction_is_said_of_answers_that_turn_unsurely() -> None:
+    """Answers of 1 to 6 that rise among the few low ones, and fall among the many high ones."""
+    rng = np.random.default_rng(53)
+    x = rng.choice(np.arange(1.0, 7), 1500, p=[0.02, 0.05, 0.06, 0.2, 0.37, 0.3])
+    means = np.array([2.35, 2.35, 2.8, 2.8, 2.75, 2.66])[x.astype(int) - 1]
+    y = np.clip(np.round(means + 1.6 * rng.normal(size=1500)), 1, 6)
+    sentence = hgr_fit(x, y).describe(("x", "y"))
+    assert sentence == "y depends on x, but does not just rise, fall or turn with it"
+
+
 def test_sentences_given_another_column_of_every_kind() -> None:
     rng = np.random.default_rng(0)
     age, angle, noise = rng.normal(size=(3, 800))

@@ -56,6 +56,9 @@ ALMOST_MONOTONE = 0.985
 """Smallest correlation of a function and one that just rises or falls, for which it does not turn:
 functions of ranks swing a little beside a step."""
 
+LEAST_MONOTONE = 0.8
+"""The same for one whose turns are unsure, for which it is said to rise or fall."""
+
 LEAST_STEP, SURE_STEP, BESIDE_STEP = 1.0, 0.98, 0.05
 """Smallest correlation of a step with the other variable, as a share of that of the mean, for which
 it is said to step; where it may be, as a share of its largest; and the smallest share of the rows
@@ -171,12 +174,15 @@ class Shape:
       turns: positions among these of its turns.
       ranges: of each turn, between which values of the variable it is with 90%; empty where that is
         not known.
+      is_sure: whether it turns, rises or falls: not where its turns are left out as unsure, and
+        without them it is not near to rising or falling.
     """
 
     points: Floats
     values: Floats
     turns: tuple[int, ...]
     ranges: tuple[tuple[float, float], ...] = ()
+    is_sure: bool = True
 
     @classmethod
     def of(cls, x: Floats, f: Floats) -> Shape:
@@ -207,6 +213,8 @@ class Shape:
             if sure[doubtful] >= SURE_WAY:
                 break
             del turns[max(doubtful - 1, 0) : doubtful + 1]
+        if not turns and _monotone_share(self.values, bins.counts) < LEAST_MONOTONE:
+            return dataclasses.replace(self, turns=(), is_sure=False)
         places, ranges = list[int](), list[tuple[float, float]]()
         ends = np.array([0, *turns, len(self.points) - 1])
         for before, turn, after in zip(ends, turns, ends[2:], strict=False):
@@ -453,6 +461,8 @@ def _spread_along(
 
 def mean_in_words(by: str, of: str, shape: Shape, form: Format) -> str:
     """Return a sentence on the mean of one variable along another."""
+    if not shape.is_sure:
+        return in_other_ways((by, of))
     if not shape.turns:
         return f"{of} {'rises' if shape.rises else 'falls'} with {by}"
     at = shape.turns_as_text(form)
