@@ -13,7 +13,7 @@ Floats = NDArray[np.floating]
 Integers = NDArray[np.intp]
 
 
-LARGEST_NUMBER, LEAST_SPREAD = 1e150, 1e-150
+LARGEST_NUMBER, SMALLEST_RANGE = 1e150, 1e-150
 """Size and range of numbers whose squares neither overflow nor vanish in double precision."""
 
 
@@ -24,8 +24,8 @@ def size_fault(values: NDArray[Any]) -> str:
     low, high = float(values.min()), float(values.max())
     if max(high, -low) > LARGEST_NUMBER:
         return f"it holds {high if high > -low else low:g}, beyond {LARGEST_NUMBER:g}"
-    if 0 < high - low < LEAST_SPREAD:
-        return f"its range is {high - low:.3g}, below {LEAST_SPREAD:g}"
+    if 0 < high - low < SMALLEST_RANGE:
+        return f"its range is {high - low:.3g}, below {SMALLEST_RANGE:g}"
     return ""
 
 

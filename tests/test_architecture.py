@@ -5,6 +5,7 @@ from __future__ import annotations
 import ast
 import collections
 import importlib
+import itertools
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -129,10 +130,10 @@ def defined_names(tree: ast.Module) -> Iterator[str]:
     for node in tree.body:
         if isinstance(node, ast.FunctionDef | ast.ClassDef):
             yield node.name
-        elif isinstance(node, ast.Assign):
-            yield from (target.id for target in node.targets if isinstance(target, ast.Name))
-        elif isinstance(node, ast.AnnAssign) and isinstance(node.target, ast.Name):
-            yield node.target.id
+        elif isinstance(node, ast.Assign | ast.AnnAssign):
+            targets = node.targets if isinstance(node, ast.Assign) else [node.target]
+            names = itertools.chain.from_iterable(map(ast.walk, targets))  # of tuples too
+            yield from (name.id for name in names if isinstance(name, ast.Name))
 
 
 @pytest.mark.parametrize("name", BUDGETS)

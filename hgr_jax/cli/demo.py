@@ -17,10 +17,10 @@ from hgr_jax.datasets import load_diabetes
 from hgr_jax.fairness import KB, FairMLPRegressor, report
 from hgr_jax.plotting import plot_predictions
 
-DEGREE = 2
+DEGREES = 2
 """Of HGR-KB in the training: of so few patients only low degrees hold on others."""
 
-THRESHOLD, LEVEL = 0.5, 0.95
+THRESHOLD, GUARANTEE = 0.5, 0.95
 
 VALIDATION_SHARE = 0.2
 
@@ -52,7 +52,7 @@ def _report_training(folder: Path) -> None:
     rows = len(data.y)
     order = np.random.default_rng(0).permutation(rows)
     test, train = np.split(order, [round(VALIDATION_SHARE * rows)])
-    statistic = KB(DEGREE, DEGREE)
+    statistic = KB(DEGREES, DEGREES)
     print(
         f"\nA network that predicts progression in {rows} diabetes patients, before and after"
         f"\n{statistic.title} of its prediction and bmi is bounded by {THRESHOLD} for patients like"
@@ -62,7 +62,7 @@ def _report_training(folder: Path) -> None:
     models = {
         "before": FairMLPRegressor(penalty=None, random_state=0),
         "after": FairMLPRegressor(
-            penalty=statistic, threshold=THRESHOLD, guarantee=LEVEL, random_state=0
+            penalty=statistic, threshold=THRESHOLD, guarantee=GUARANTEE, random_state=0
         ),
     }
     with warnings_as_notes(), show_step("training twice"):
@@ -80,7 +80,7 @@ def _report_training(folder: Path) -> None:
     print(f"{len(test)} other patients\n{found.loc['bmi'].round(3)}\n\n{promise}\n")
     predictions = {name: model.predict(data.x[test]) for name, model in models.items()}
     drawn = save_picture(
-        lambda: plot_predictions(bmi[test], predictions, name="bmi", h=DEGREE, k=DEGREE),
+        lambda: plot_predictions(bmi[test], predictions, name="bmi", h=DEGREES, k=DEGREES),
         folder / "fairness.png",
     )
     print(drawn)

@@ -93,7 +93,7 @@ too: what is left out moves a turn as well.  Known turns are in their ranges in 
 POINTS = (0.01, 0.25, 0.5, 0.75, 0.99)
 """Shares of the rows below the points at which transformations are written in full."""
 
-LARGEST_DEGREE, LEAST_KEPT = 3, 0.95
+LARGEST_OF_NEAR, LEAST_KEPT = 3, 0.95
 """Largest degree of a polynomial that is near to a transformation, and smallest share of the
 correlation that it keeps."""
 
@@ -554,7 +554,7 @@ def _near_polynomial(
         return
     center = scale * low + 1
     whole = np.corrcoef(f, g)[0, 1]
-    for degree in range(1, min(LARGEST_DEGREE, len(np.unique(x)) - 2) + 1):
+    for degree in range(1, min(LARGEST_OF_NEAR, len(np.unique(x)) - 2) + 1):
         fit = np.polynomial.Polynomial.fit(scale * x - center, f, degree, window=[-1, 1])
         fit = fit.convert(domain=[-1, 1])
         kept = np.corrcoef(fit(scale * x - center), g)[0, 1]

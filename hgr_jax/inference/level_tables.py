@@ -32,7 +32,7 @@ from hgr_jax.inference.rank_law import two_sided_log_tails
 EXCEEDANCES = 10
 """Number of random tables that reach the statistic after which no more are drawn."""
 
-FIRST_DRAWS, LARGEST_DRAWS = 50, 12_800
+FIRST_TABLES, MOST_TABLES = 50, 12_800
 """Number of random tables that are drawn first, and the largest number."""
 
 MAX_TABLES = 20_000
@@ -95,8 +95,8 @@ def log_pvalue_of_random_tables(pair: LevelPair, seed: tuple[int, ...]) -> float
     from scipy import stats  # loads slowly
 
     generator, law = np.random.default_rng(seed), stats.random_table(*pair.counts)
-    drawn, reached, size = 0, 0, FIRST_DRAWS
-    while drawn < LARGEST_DRAWS:
+    drawn, reached, size = 0, 0, FIRST_TABLES
+    while drawn < MOST_TABLES:
         tables = law.rvs(size, random_state=generator)
         reached_by = reached + np.cumsum(
             top_singular_values(pair.moments(tables)) >= pair.threshold

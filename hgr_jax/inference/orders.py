@@ -37,7 +37,7 @@ MOST_DRAWS, MOST_DRAWS_OF_FEW = 9_999, 199_999
 EARLY_STOP_EXCEEDANCES = 100
 """Number of orders reaching the score after which no more are drawn."""
 
-FIRST_DRAWS, DRAWS_AT_ONCE = 1000, 50_000
+FIRST_ORDERS, DRAWS_AT_ONCE = 1000, 50_000
 """Number of random orders that are drawn first, and the largest number drawn at a time."""
 
 RANKS_DRAWN = 2**22
@@ -105,7 +105,7 @@ def _reached(null: Floats, first: float) -> np.ndarray:
 
 def draws_at(place: int, most: int) -> int:
     """Return how many orders are drawn at a place, of at most so many at a time."""
-    return min(FIRST_DRAWS << place, max(1, most))
+    return min(FIRST_ORDERS << place, max(1, most))
 
 
 @functools.lru_cache(maxsize=16)

@@ -84,7 +84,7 @@ MIN_RATIO = 3
 MAX_SHARE_OF_RARE = 0.5
 """Largest share that neighbouring codes have of the rows of the rarest answer of a scale."""
 
-MAX_PARTS, MIN_SUMMED, MAX_ROWS_SUMMED, MAX_COLUMNS_SUMMED, MAX_SUMMED = 6, 30, 2000, 300, 1e100
+MAX_PARTS, LEAST_SUMMED, MAX_ROWS_SUMMED, MAX_COLUMNS_SUMMED, MAX_SUMMED = 6, 30, 2000, 300, 1e100
 """Largest number of parts of a total, smallest and largest number of rows, largest number of
 columns, and size of what is summed."""
 
@@ -290,7 +290,7 @@ class TableFacts:
             return [], np.zeros((0, 0))
         matrix = np.stack([columns[name] for name in names], axis=1)
         matrix = matrix[~np.isnan(matrix).any(axis=1)][:MAX_ROWS_SUMMED]
-        return (names, matrix) if len(matrix) >= MIN_SUMMED else ([], matrix)
+        return (names, matrix) if len(matrix) >= LEAST_SUMMED else ([], matrix)
 
     @functools.cache  # noqa: B019 - facts live as long as one list of findings
     def parts_of(self, name: str) -> tuple[str, ...]:

@@ -32,7 +32,7 @@ MIN_MISSING = 20
 FEWEST_PARTS, MOST_PARTS, ROWS_PER_PART = 8, 20, 50
 """Numbers of parts of a column of numbers, and number of rows of each in between."""
 
-MIN_HGR, MAX_PVALUE = 0.2, 0.01
+LEAST_HGR, MOST_LIKELY = 0.2, 0.01
 """Smallest HGR, and largest p-value adjusted for all tests, of a dependence that is told."""
 
 MAX_REMARKS = 5
@@ -112,8 +112,8 @@ def _strongest(
         if name in numbers:
             both = np.concatenate([both, np.cumsum(both, axis=0)[:-1]])
             counts = np.concatenate([counts, np.cumsum(counts, axis=0)[:-1]])
-        for place in np.flatnonzero(enough & (hgr >= MIN_HGR)).tolist():
+        for place in np.flatnonzero(enough & (hgr >= LEAST_HGR)).tolist():
             log_p = fisher_log_pvalues(rows, both[:, place], counts[:, 0], missing[place]).min()
-            if hgr[place] > found[place][0] and np.exp(log_p) * len(counts) * tested <= MAX_PVALUE:
+            if hgr[place] > found[place][0] and np.exp(log_p) * len(counts) * tested <= MOST_LIKELY:
                 found[place] = (float(hgr[place]), name)
     return found

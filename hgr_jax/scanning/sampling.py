@@ -26,13 +26,13 @@ from hgr_jax.tables.reading import Reading
 from hgr_jax.tables.samples import BATCH_ROWS, RowSample, drawn_positions, missing_of_all
 from hgr_jax.tables.sources import Part, Source, as_source
 
-VALUE = 107
+VALUE_OF_SAMPLE = 107
 """Bytes that a value of a sample may take in memory, over all of its copies while it is scanned."""
 
 BARE_VALUE = 8
 """Bytes of a value that is only held."""
 
-FEW_ROWS, FEWEST_ROWS = 2**16, 1000
+SMALL_SAMPLE, FEWEST_ROWS = 2**16, 1000
 """Numbers of rows that are taken where their values fit bare, and in any case."""
 
 
@@ -56,8 +56,8 @@ class TakenRows:
 def rows_that_fit(memory: int, columns: int) -> int:
     """Return how many rows of so many columns are scanned in so many bytes."""
     columns = max(columns, 1)
-    few = min(FEW_ROWS, memory // (BARE_VALUE * columns))
-    return max(FEWEST_ROWS, few, memory // (VALUE * columns))
+    few = min(SMALL_SAMPLE, memory // (BARE_VALUE * columns))
+    return max(FEWEST_ROWS, few, memory // (VALUE_OF_SAMPLE * columns))
 
 
 def take_rows(
