@@ -24,7 +24,6 @@ import dataclasses
 import functools
 import importlib.util
 import sys
-import time
 import warnings
 from collections.abc import Callable, Sequence
 from typing import Any
@@ -274,12 +273,10 @@ class Contestant:
     Attributes:
       of_table: the function.
       samples: largest number of samples of a design with up to 300 rows, and with more.
-      most_rows: largest number of rows that it is timed with.
     """
 
     of_table: Callable[[Data], Answer]
     samples: tuple[int, int] = (1000, 1000)
-    most_rows: int = 1000
 
 
 def _ours(data: Data) -> Answer:
@@ -376,10 +373,10 @@ def contestants() -> dict[str, Contestant]:
     weighted = functools.partial(kernel, weighted=True)
     boosted = functools.partial(_gcm, regression=_boosted)
     found = {
-        "independence_test": Contestant(_ours, most_rows=100_000),
-        "Fisher's z": Contestant(_fisher, most_rows=100_000),
-        "GCM": Contestant(kernel, (60, 30), most_rows=10_000),
-        "weighted GCM": Contestant(weighted, (60, 30), most_rows=10_000),
+        "independence_test": Contestant(_ours),
+        "Fisher's z": Contestant(_fisher),
+        "GCM": Contestant(kernel, (60, 30)),
+        "weighted GCM": Contestant(weighted, (60, 30)),
         "boosted GCM": Contestant(boosted, (15, 5)),
     }
     if importlib.util.find_spec("causallearn"):
@@ -452,31 +449,7 @@ def size(report: MarkdownReport, quick: bool) -> bool:
     return bool(holds) or quick
 
 
-def times(report: MarkdownReport, quick: bool) -> None:
-    """The time of one test alone."""
-    sizes = (100,) if quick else (300, 1000, 10_000, 100_000)
-
-    tests = chosen(quick)
-
-    def cell(name: str, rows: int) -> str:
-        if rows > tests[name].most_rows:
-            return ""
-        rng, taken = np.random.default_rng(rows), []
-        z = rng.standard_normal((rows, 3))
-        data = np.column_stack([z.sum(axis=1) + rng.standard_normal(rows), z[:, 0], z])
-        data[:, 1] += rng.standard_normal(rows)
-        for _ in range(3 if rows > 10_000 or name == "KCI" else 9):
-            start = time.perf_counter()
-            with warnings.catch_warnings(action="ignore"):
-                tests[name].of_table(data)(0, 1, (2, 3, 4))
-            taken.append(time.perf_counter() - start)
-        return f"{1e3 * np.median(taken):,.1f} ms"
-
-    report.say("Time of one test given three columns.")
-    report.table(("rows", *tests), ([f"{n:,}", *(cell(name, n) for name in tests)] for n in sizes))
-
-
-PARTS: dict[str, Part] = {"conditional size": size, "conditional time": times}
+PARTS: dict[str, Part] = {"conditional size": size}
 
 
 def main(arguments: Sequence[str] | None = None) -> int:

@@ -13,8 +13,6 @@ import sys
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 
-import numpy as np
-
 from bench.report import kept, measured, shown
 
 ROOT = Path(__file__).parent.parent
@@ -22,7 +20,6 @@ PAGES = (
     ROOT / "bench/README.md",
     ROOT / "bench/paper/README.md",
     ROOT / "README.md",
-    ROOT / "docs/guides/which_measure_when.md",
     ROOT / "docs/guides/what_a_relation_looks_like.md",
 )
 
@@ -93,76 +90,8 @@ def comparison() -> str:
     )
 
 
-MEASURES = (
-    *("pearson", "kb", "sk", "hgr", "kde", "chi2", "spearman", "rdc", "ace"),
-    *("distance_correlation", "kernel_cca", "kernel_ica_contrast", "hsic", "neural"),
-)
-"""The measures whose cost the guide shows, in its order."""
-
-
-def costs() -> str:
-    """The guide's table of what measures cost."""
-    sizes = ("1,000", "10,000", "100,000")
-    lines = [f"| measure | n = {' | n = '.join(sizes)} | value and gradient, n = 10,000 |"]
-    lines.append("| --- | ---: | ---: | ---: | ---: |")
-    for measure in MEASURES:
-        if f"| `{measure}` |" not in kept("measures")["text"]:  # as of `hgr` until it is measured
-            continue
-        times = [cells("measures", f"`{measure}`", f"ours, n = {size}")[0] for size in sizes]
-        gradient = cells("measures", f"`{measure}`", "value and gradient")[1]
-        lines.append(f"| `{measure}` | {' | '.join(times)} | {gradient} |")
-    return "\n".join(lines)
-
-
 FAIRNESS = ("communities", "census", "adult", "diabetes")
 """Tables of which models are judged."""
-
-JUDGES = ("HGR-KB", "HGR", "dCor", "GDP", "HSIC", "DP")
-"""What is left between prediction and attribute, by these measures."""
-
-
-def ahead() -> str:
-    """The table of the methods that are more accurate than HGR-KB where as much is left.
-
-    With the mean of the difference of the scores, over the models of the method between those of
-    HGR-KB and the network without a constraint, whose scores are taken as linear between these.
-    """
-    lines = [f"| judged by | {' | '.join(FAIRNESS)} |", "| --- |" + " --- |" * len(FAIRNESS)]
-    for judge in JUDGES:
-        gains = (gains_over_kb(data, judge) for data in FAIRNESS)
-        ahead_of_kb = (
-            ", ".join(f"{name} {gain:.3f}" for name, gain in each.items() if gain >= 0.0005)
-            for each in gains
-        )
-        lines.append(f"| {judge} | {' | '.join(text or 'none' for text in ahead_of_kb)} |")
-    return "\n".join(lines)
-
-
-def points_of(data: str, judge: str) -> dict[str, list[tuple[float, float]]]:
-    """What is left by a measure, and the score, of the models of each method."""
-    header, rows = next(tables(f"fairness {data}"))
-    score, measure = header.index("score"), header.index(judge)
-    points: dict[str, list[tuple[float, float]]] = {}
-    for row in rows:
-        if row[score]:  # there is none of a method that found no model
-            point = float(row[measure]), float(row[score].split()[0])
-            points.setdefault(row[0], []).append(point)
-    return points
-
-
-def gains_over_kb(data: str, judge: str) -> dict[str, float]:
-    """Mean score above that of HGR-KB, by method, where as much is left by a measure."""
-    points = points_of(data, judge)
-    # What is left by a measure that is not penalised need not rise with the threshold.
-    left, scores = np.array(sorted(points["HGR-KB"] + points["none, network"])).T
-    found = {}
-    for name, models in points.items():
-        inside = np.array([model for model in models if left[0] <= model[0] <= left[-1]])
-        if len(inside) and name not in ("HGR-KB", "none, network"):
-            gain = float(np.mean(inside[:, 1] - np.interp(inside[:, 0], left, scores)))
-            found[name.removesuffix(" penalty")] = gain
-    return found
-
 
 AT_THRESHOLD = ("0.3", "")
 """Of the methods that the table of fairness shows; those without a constraint have none."""
@@ -197,9 +126,7 @@ def words() -> str:
 
 
 SECTIONS = {
-    "ahead": ahead,
     "comparison": comparison,
-    "costs": costs,
     "fairness": fairness,
     "words": words,
 }

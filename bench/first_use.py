@@ -3,8 +3,7 @@
 ``python -m bench.first_use [--quick] [--write]`` runs ``hgr-jax scan FILE`` (p-values, all files
 and the report) on a table like ProPublica's COMPAS, and one of 1,500 x 30, mostly of numbers; and
 beside it PhiK's matrix, where it is installed.  Each run is a process of its own; the table
-has wall time, CPU time and the most memory.  A first table has what an import and ``--help`` cost,
-beside the import of JAX.  It exits with 1 if one of ours exceeds its bound.
+has wall time, CPU time and the most memory.  It exits with 1 if one of ours exceeds its bound.
 """
 
 from __future__ import annotations
@@ -38,12 +37,6 @@ table.phik_matrix(verbose=False)
 
 PATIENCE = 60
 """Seconds that another program may take."""
-
-STARTS = {
-    "import jax": ("-c", "import jax"),
-    "import hgr_jax; hgr_jax.kb": ("-c", "import hgr_jax; hgr_jax.kb"),
-    "hgr-jax --help": ("-m", "hgr_jax.cli", "--help"),
-}
 
 ENVIRONMENT = {k: v for k, v in os.environ.items() if k != "PYTHONDONTWRITEBYTECODE"}
 """Of a user, whose Python keeps the compiled code of modules."""
@@ -130,18 +123,6 @@ def cost_of(command: Sequence[str], folder: Path) -> Cost:
     return Cost(wall, used.ru_utime + used.ru_stime, 1024.0 * used.ru_maxrss)
 
 
-def rows_of_starts(rounds: int) -> Iterator[list[str]]:
-    """Measure the `STARTS` in turn; medians of the rounds."""
-    with tempfile.TemporaryDirectory() as place:
-        costs = [
-            [cost_of([sys.executable, *command], Path(place)) for command in STARTS.values()]
-            for _ in range(rounds)
-        ]
-    for start, of_start in zip(STARTS, zip(*costs, strict=True), strict=True):
-        wall, cpu = (float(np.median([getattr(c, n) for c in of_start])) for n in ("wall", "cpu"))
-        yield [start, f"{wall:.2f} s", f"{cpu:.2f} s"]
-
-
 def rows_of(name: str, rounds: int, *, others: bool) -> Iterator[tuple[str, Cost]]:
     """Measure a table by all contestants, in turn; medians of the rounds."""
     with tempfile.TemporaryDirectory() as place:
@@ -163,7 +144,6 @@ def rows_of(name: str, rounds: int, *, others: bool) -> Iterator[tuple[str, Cost
 
 def first_use(report: MarkdownReport, quick: bool) -> bool:
     """A row for every table and contestant; whether ours keep their bounds."""
-    report.table(("start of a process", "time", "CPU"), rows_of_starts(1 if quick else 11))
 
     def rows() -> Iterator[tuple[list[str], bool | None]]:
         for name in ("numbers",) if quick else BOUNDS:

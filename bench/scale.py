@@ -1,21 +1,17 @@
-"""Tables that do not fit, and tables of very many columns: time, memory, and what is found.
+"""Tables of very many columns: time, memory, and what is found.
 
-    python -m bench.scale [--quick] [--only scale|wide] [--write]
+    python -m bench.scale [--quick] [--write]
 
-*scale* writes a Parquet file of 20 columns, and scans it as it is, and with the memory that all of
-its rows take.  In *wide* one column of twenty-five is made of another one; contestants have the
-sizes that they can still do.  Every scan is a process of its own, whose memory is its peak.  Exits
-with 1 where `scan(top=1000)` of the largest table takes more than 10 minutes or 4 GB, or finds less
-or more than what is there.
+One column of twenty-five is made of another one; contestants have the sizes that they can still do.
+Every scan is a process of its own, whose memory is its peak.  Exits with 1 where `scan(top=1000)`
+of the largest table takes more than 10 minutes or 4 GB, or finds less or more than what is there.
 """
 
 from __future__ import annotations
 
 import sys
-import tempfile
 import time
 from collections.abc import Callable, Iterator, Sequence
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -24,72 +20,6 @@ from numpy.typing import NDArray
 import hgr_jax
 from bench.report import MarkdownReport, run_bench
 from bench.timing import in_own_process, peak
-
-COLUMNS, ROW_GROUP = 20, 100_000
-
-
-def write(path: Path, rows: int) -> None:
-    """Write a table of which each second column is a noisy curve of the one before."""
-    import pyarrow as pa
-    from pyarrow import parquet
-
-    names, writer = [f"x{i}" for i in range(COLUMNS)], None
-    for seed in range(-(-rows // ROW_GROUP)):
-        x = np.random.default_rng(seed).normal(size=(COLUMNS, min(ROW_GROUP, rows)))
-        for i in range(1, COLUMNS, 2):
-            one = x[i - 1]
-            curve = (0.6 * one, one**2 / 2, np.sin(3 * one), np.abs(one), np.exp(one / 2))[
-                i // 2 % 5
-            ]
-            x[i] = curve + (0.3 + i / 10) * x[i]
-        part = pa.table(dict(zip(names, x, strict=True)))
-        writer = writer or parquet.ParquetWriter(path, part.schema)
-        writer.write_table(part)
-    if writer is not None:
-        writer.close()
-
-
-def scanned(path: str, memory: int) -> dict[str, Any]:
-    """Scan a file in this process; return seconds, bytes, numbers of rows, and values."""
-    start = time.perf_counter()
-    found = hgr_jax.scan(path, execution=hgr_jax.Execution(memory=memory))
-    rows = found.settings["rows"]
-    return {
-        "seconds": time.perf_counter() - start,
-        "peak": peak(),
-        "rows": found.settings.get("sample_rows", rows),
-        "of": rows,
-        "values": [pair.correlation for pair in found],
-    }
-
-
-def scale(report: MarkdownReport, quick: bool) -> None:
-    """A table of which a sample of the rows is scanned, and all rows."""
-    rows, little = (20_000, 2**20) if quick else (5_000_000, 2**29)
-    found = {}
-    with tempfile.TemporaryDirectory() as folder:
-        path = Path(folder, "t.parquet")
-        write(path, rows)
-        for name, memory in (("a sample", little), ("all rows", 2**40)):
-            found[name] = in_own_process("bench.scale", "scanned", str(path), memory)
-    report.table(
-        ["`scan` of", "rows", "of", "time", "peak memory"],
-        (
-            [
-                name,
-                f"{each['rows']:,}",
-                f"{each['of']:,}",
-                f"{each['seconds']:.1f} s",
-                f"{each['peak'] / 1e6:,.0f} MB",
-            ]
-            for name, each in found.items()
-        ),
-    )
-    one, other = (np.array(each["values"]) for each in found.values())
-    report.say(
-        f"Largest difference of a value from that of all rows: {np.abs(one - other).max():.4f}."
-    )
-
 
 WIDE_ROWS, EVERY, KEPT = 1000, 25, 1000
 MINUTES, GIGABYTES = 10, 4
@@ -182,8 +112,8 @@ def wide(report: MarkdownReport, quick: bool) -> bool:
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Run both; 1 if a bound is exceeded."""
-    return run_bench(__doc__, {"scale": scale, "wide": wide}, arguments)
+    """Print the table; 1 if a bound is exceeded."""
+    return run_bench(__doc__, {"wide": wide}, arguments)
 
 
 if __name__ == "__main__":

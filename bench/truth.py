@@ -181,7 +181,7 @@ def mean_cells(found: pd.DataFrame, some: Sequence[str], name: str) -> list[str]
 def error_tables(
     report: MarkdownReport, plan: dict[int, int], every: Sequence[Law], estimates: Contestants
 ) -> None:
-    """Tables of errors: means over the laws whose HGR is attained, and independence."""
+    """The table of errors: means over the laws whose HGR is attained, and independence."""
     found = errors_of(plan, every, estimates)
     attained = [law for law in every if law.attained]
     names = [law.name for law in attained]
@@ -193,32 +193,14 @@ def error_tables(
     for name, contestant in estimates.items():
         if contestant.samples is not None:
             report.say(f"{name}: of the first {contestant.samples} samples of each law.")
-    shown = ["oracle", *estimates]
-    report.table(["", *sizes], ([name, *mean_cells(found, names, name)] for name in shown))
-    report.say(
-        "Of the two halves of the laws, `hgr` alone; its median and largest ratio; how often"
-        " it has the smallest error of all estimates that have all samples; its error where there"
-        " is independence."
-    )
-    errors = found["error"].unstack("name")
-    of_attained = errors.loc[(slice(None), names), :]
-    ratios = (of_attained["hgr"] / of_attained["oracle"]).groupby("rows")
-    rivals = [name for name, each in estimates.items() if each.samples is None]
-    best = (of_attained[rivals].idxmin(axis=1) == "hgr").groupby("rows").mean()
-    independent = errors["hgr"].xs("independence", level="law")
-    report.table(
-        ["", *sizes],
-        [
-            *(
-                [f"{text} ({len(half)})", *mean_cells(found, half, "hgr")]
-                for text, half in halves(attained).items()
-            ),
-            ["median ratio", *(f"{ratio:.2f}" for ratio in ratios.median())],
-            ["largest ratio", *(f"{ratio:.2f}" for ratio in ratios.max())],
-            ["smallest error", *(f"{share:.0%}" for share in best)],
-            ["independence", *(f"{error:.4f}" for error in independent)],
-        ],
-    )
+    rows = [[name, *mean_cells(found, names, name)] for name in ("oracle", *estimates)]
+    rows += [
+        [f"hgr, {text} ({len(half)})", *mean_cells(found, half, "hgr")]
+        for text, half in halves(attained).items()
+    ]
+    independent = found["error"].unstack("name")["hgr"].xs("independence", level="law")
+    rows.append(["hgr, independence", *(f"{error:.4f}" for error in independent)])
+    report.table(["", *sizes], rows)
 
 
 def oscillation_table(report: MarkdownReport, plan: dict[int, int], every: Sequence[Law]) -> None:

@@ -19,7 +19,6 @@ EXPERIMENTS = (
     "determinism",
     "correlations",
     "copulas",
-    "properties",
     "importance",
     "causality",
     "results",
@@ -71,7 +70,7 @@ def _keep(output: Output) -> None:
         path = output.folder / f"{name}.txt"
         if path.is_file():
             line = path.read_text(encoding="utf-8").strip()
-            report.lines += [f"## {name}", "", line, "", f"![{name}](results/{name}.png)", ""]
+            report.lines += [f"## {name}", "", line, f"![{name}](results/{name}.png)", ""]
     report.keep("paper")
 
 
