@@ -89,22 +89,24 @@ def rank_functions(share: Any, degree: int) -> Any:
     square = math.sqrt(180) * ((share - 0.5) ** 2 - 1 / 12)
     if degree < 3:
         return xp.stack([quantile, square])[:degree]
-    if xp.__name__ == "numpy":
-        waves = _waves(share, degree)
-    else:
-        from hgr_jax.core.numerics import cosines  # of JAX
+    if xp.__name__ == "numpy":  # in one array, as it may be large
+        functions = _waves(share, degree)
+        functions[0], functions[1] = quantile, square
+        functions[2:] *= math.sqrt(2)
+        return functions
+    from hgr_jax.core.numerics import cosines  # of JAX
 
-        waves = cosines(share, range(3, degree + 1))
+    waves = cosines(share, range(3, degree + 1))
     return xp.concatenate([quantile[None], square[None], math.sqrt(2) * waves])
 
 
 def _waves(share: Any, degree: int) -> Any:
-    """Return ``cos(pi j u)`` for j = 3 .. ``degree`` by recurrence, of NumPy arrays."""
+    """Return ``cos(pi j u)`` in row j - 1, for j = 3 .. ``degree``; the first two rows are free."""
     xp = share.__array_namespace__()
-    waves = xp.empty((degree - 2, *share.shape), dtype=share.dtype)
+    waves = xp.empty((degree, *share.shape), dtype=share.dtype)
     first = xp.cos(math.pi * share)
     last, wave = first, 2 * first * first - 1
-    for place in range(len(waves)):
+    for place in range(2, degree):
         last, wave = wave, xp.subtract(2 * first * wave, last, out=waves[place])
     return waves
 

@@ -13,7 +13,7 @@ from __future__ import annotations
 import dataclasses
 import functools
 from collections.abc import Callable, Iterator, Sequence
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -70,8 +70,8 @@ MOMENTS_AT_ONCE = 2**9
 LAST_AT_ONCE = 64
 """Number of pairs whose last look is taken together."""
 
-ORDERED_AT_ONCE = 16
-"""Number of columns whose functions are put in the order of another one together."""
+ORDERED_VALUES = 2**18
+"""Number of rows of columns whose functions are put in the order of another one together."""
 
 CACHED_FUNCTIONS = 2**19
 """Number of rows of all columns whose functions of the last look are kept: 512 bytes each."""
@@ -97,7 +97,6 @@ class _SharedRows:
         self.features, self.effective, self._codes_of = features, effective, codes
         self.rows, self.weights = features.rows_of(shared)
         self.count = int(shared.sum())
-        self._ranked: dict[int, RankedColumn] = {}
         kept = max(2, CACHED_FUNCTIONS // self.count)
         self.order = functools.cache(self._order)
         self.levels = functools.cache(self._levels)
@@ -480,51 +479,59 @@ class _ByRanks:
         ranked = dict(zip(used.tolist(), shared.ranked(used, in_cells=False), strict=True))
 
         @functools.lru_cache(maxsize=max(2, CACHED_FUNCTIONS // shared.count))
-        def seen(column: int) -> tuple[RankedColumn, RankOrder, Floats]:
-            f = ranked[column].wide_functions(effective, weights, self.in_ranks.x.dtype)
-            return ranked[column], shared.order(column), f
+        def functions_of(column: int) -> Floats:
+            return ranked[column].wide_functions(effective, weights, self.in_ranks.x.dtype)
 
+        @functools.cache
+        def first_of(column: int) -> tuple[Floats, int]:
+            f = functions_of(column)
+            return f[:, :THIN].T.copy(), f.shape[1]
+
+        for column in used.tolist():  # each once, before the threads ask for the same ones
+            first_of(column)
         ordered = group[np.lexsort(self.pairs[group].T[::-1])]
-        long = self._long_blocks_of(ordered, seen, effective)
+        reliable = {column: ranks.reliable for column, ranks in ranked.items()}
+        long = self._long_blocks_of(ordered, shared, first_of, reliable)
 
         def look(part: Integers) -> None:
             places = ordered[part]
-            m, sizes = products_one_by_one(
-                self.pairs[places], lambda column: seen(column)[2], weights, WIDEST
-            )
+            m, sizes = products_one_by_one(self.pairs[places], functions_of, weights, WIDEST)
             self._put_value(places, m, sizes, LAST_LOOK, [each.take(part) for each in long])
 
         in_threads(look, chunks(np.arange(len(ordered)), LAST_AT_ONCE))
         for place in ordered[self._alike[ordered] & ~np.isnan(self.results.log_p[ordered])]:
-            columns = [seen(column)[0] for column in self.pairs[place].tolist()]
+            columns = [ranked[column] for column in self.pairs[place].tolist()]
             kept = [column.functions(column.available(effective)) for column in columns]
             self._test_long_blocks(place, HGREstimate.of_columns(columns, kept, weights))
 
     def _long_blocks_of(
-        self, places: Integers, seen: Callable[[int], Any], rows: float
+        self,
+        places: Integers,
+        shared: _SharedRows,
+        first_of: Callable[[int], tuple[Floats, int]],
+        reliable: dict[int, int],
     ) -> list[LongBlocks]:
         """Return the long blocks of pairs: of functions of the first column, and of the second.
 
-        ``seen`` returns the ranks of a column, its order and its functions ``(n, d)``.
+        ``first_of`` returns the first functions of a column ``(3, n)``, and how many there are.
         """
 
         def of_part(side: int, column: int, part: Integers) -> LongBlocks:
-            _, order, own = seen(column)
-            few = np.zeros((THIN, len(part), len(own)))
-            reliable = np.zeros(len(part), np.intp)
+            few = np.zeros((THIN, len(part), shared.count))
+            counts = np.zeros(len(part), np.intp)
             for i, other in enumerate(self.pairs[places[part], 1 - side].tolist()):
-                ranked, _, f = seen(other)
-                few[: f.shape[1], i] = f[:, :THIN].T
-                reliable[i] = min(ranked.reliable, f.shape[1])
-            size = np.full(len(part), own.shape[1])
-            return long_blocks(order, few, size, reliable, rows, number=True)
+                g, count = first_of(other)
+                few[: len(g), i], counts[i] = g, min(reliable[other], count)
+            size = np.full(len(part), first_of(column)[1])
+            order = shared.order(column)
+            return long_blocks(order, few, size, counts, shared.effective, number=True)
 
-        found = []
+        found, at_once = [], max(1, ORDERED_VALUES // shared.count)
         for side in (0, 1):
             tasks = [
                 (side, column, part)
                 for column, group in groups(self.pairs[places, side])
-                for part in chunks(group, ORDERED_AT_ONCE)
+                for part in chunks(group, at_once)
             ]
             parts = in_threads(of_part, *zip(*tasks, strict=True))
             at = np.concatenate([part for _, _, part in tasks])

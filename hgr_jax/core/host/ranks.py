@@ -201,8 +201,10 @@ class RankedColumn:
             return at_rows(untied(rows, count), self.codes)
         f = rank_functions((self.codes + 1) / (2 * rows), count)
         mean, maps = maps_of_untied(min(rows, MANY_ROWS), count)
-        f -= mean
-        return np.asarray(maps @ f)
+        for start in range(0, rows, MANY_ROWS):  # in place, as they may be large
+            part = f[:, start : start + MANY_ROWS]
+            part[:] = maps @ (part - mean)
+        return np.asarray(f)
 
     def wide_functions(
         self, rows: float, weights: Floats | None, dtype: npt.DTypeLike = np.float64
@@ -214,7 +216,7 @@ class RankedColumn:
         """
         most = min(function_count(int(rows), WIDEST), int(largest_size(np.float64(rows))))
         if self.of_levels is None and len(self.codes) > MANY_ROWS:
-            return self._of_untied(most).T.astype(dtype)
+            return self._of_untied(most).T.astype(dtype, copy=False)
         if self.of_levels is None:
             return at_rows(untied(len(self.codes), most, np.dtype(dtype)), self.codes).T
         w = np.ones(len(self.codes)) if weights is None else weights
