@@ -141,9 +141,11 @@ class Bins:
     @classmethod
     def of(cls, x: Floats) -> Bins:
         """Return the bins of ``x (n,)``."""
-        order = np.argsort(x, kind="stable")
+        order = np.argsort(x)  # in a tenth of the time of a stable sort
         rising = x[order]
         points = rising[np.append(True, np.diff(rising) > 0)]
+        if len(points) < len(x):
+            order = np.argsort(x, kind="stable")
         if len(points) <= MOST_BINS:
             codes = np.searchsorted(points, x)
             return cls(points, np.stack([points, points], axis=1), codes, np.bincount(codes))
@@ -419,7 +421,7 @@ def _step_along(x: Floats, y: Floats, share: float) -> tuple[bool, float, float]
 
     ``share`` is the correlation of these ranks with their mean along x.
     """
-    order = np.argsort(x, kind="stable")
+    order = np.argsort(x)
     x, rank = x[order], ranks(y[:, None])[order, 0]
     z = (rank - rank.mean()) / rank.std()
     left, sums = np.arange(1, len(x)), np.cumsum(z)[:-1]
