@@ -43,10 +43,10 @@ MAX_PARAMETERS = 8
 BUDGETS = {
     "core": 7_304,
     "measures": 2_884,
-    "inference": 4_183,
+    "inference": 4_192,
     "tables": 5_311,
-    "scanning": 7_758,
-    "cli": 1_334,
+    "scanning": 7_771,
+    "cli": 1_336,
     "fairness": 3_697,
     "datasets": 197,
 }

@@ -196,8 +196,8 @@ def test_no_pvalue_is_no_answer(columns: dict[str, np.ndarray]) -> None:
     x, w = columns["x"], columns["w"]
     for call in (
         lambda: dowhy_test(x, np.where(x > 1, np.nan, w)),
-        lambda: dowhy_test(x[:9], w[:9]),
-        lambda: pgmpy_test({"x": x[:9], "w": w[:9]})("x", "w"),
+        lambda: dowhy_test(x[:9], w[:9], x[9:18]),
+        lambda: pgmpy_test({"x": x[:9], "w": w[:9], "z": x[9:18]})("x", "w", ["z"]),
     ):
         with pytest.raises(ValueError, match="missing numbers or fewer than 10 rows"):
             call()

@@ -319,6 +319,13 @@ class TestConditionalTests:
         assert tests("kind", "x") == independence_test(kind, x)
         assert tests("x", "kind") == independence_test(x, kind)
         assert tests("kind", "side") == independence_test(kind, side)
+        few = hgr_jax.ConditionalTests({"x": x[:9], "y": x[9:18]})
+        assert few("x", "y") == independence_test(x[:9], x[9:18])
+        assert np.isnan(
+            hgr_jax.ConditionalTests({"x": x[:9], "y": x[9:18], "z": x[18:27]})(
+                "x", "y", "z"
+            ).pvalue
+        )
 
     def test_are_those_of_single_calls(self, rng: np.random.Generator) -> None:
         n = 200
@@ -553,3 +560,17 @@ def test_weights_of_few_effective_rows(rng: np.random.Generator) -> None:
         weights=few,
     )
     assert with_others.pvalue == pytest.approx(kept, abs=0.2)
+
+
+def test_between_groups_a_category_has_levels(rng: np.random.Generator) -> None:
+    """Not numbers in the order of the alphabet, in which the middle one stands out."""
+    kind = np.array(["b", "a", "c"])[np.arange(60) % 3]
+    size = 2.0 * (kind == "b") + rng.normal(size=60)
+    groups = np.repeat(np.arange(60), 4)
+    sizes = np.repeat(size, 4) + 0.01 * rng.normal(size=240)
+    found = independence_test(np.repeat(kind, 4), sizes, groups=groups)
+    assert found.source == "between"
+    assert found.pvalue < 1e-4
+    assert found.degrees[0] == 2
+    with pytest.raises(ValueError, match="varies within groups has no value for a group"):
+        independence_test(rng.permutation(np.repeat(kind, 4)), np.repeat(size, 4), groups=groups)

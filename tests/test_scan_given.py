@@ -255,3 +255,15 @@ def test_no_row_has_all_given_columns(rng: np.random.Generator) -> None:
     x[1::2, 1] = np.nan
     with pytest.raises(ValueError, match="no row has a value in each of the given columns"):
         scan(x, given=[0, 1])
+
+
+def test_many_given_columns_need_no_degree() -> None:
+    rng = np.random.default_rng(1)
+    given = {f"c{i}": column for i, column in enumerate(rng.normal(size=(12, 400)))}
+    cause = sum(given.values())
+    a = cause + rng.normal(size=400)
+    b = a + 0.5 * rng.normal(size=400)
+    found = scan({**given, "a": a, "b": b}, given=list(given))
+    fit = hgr_jax.hgr_fit(a, b, given=np.column_stack(list(given.values())))
+    assert found["a", "b"].correlation == pytest.approx(fit.correlation, abs=1e-6)
+    assert found.findings().strongest[0].sentence.endswith("b rises with a")

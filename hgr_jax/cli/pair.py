@@ -17,6 +17,7 @@ from hgr_jax.core.status import Status
 from hgr_jax.plotting import plot_fit, plot_given
 from hgr_jax.scanning.api import scan
 from hgr_jax.scanning.facts import TableFacts
+from hgr_jax.scanning.fits import HostPair
 from hgr_jax.scanning.remarks import ExaminedPair, RemarkFinder
 from hgr_jax.scanning.request import Categories
 from hgr_jax.scanning.result import Scan
@@ -59,7 +60,8 @@ def _report_columns(
     result = _scan_columns(frame, (*names, *options.given), options)
     pair, rows = result[names], int(result.n_obs[0, 1])
     is_kb = options.h is not None or options.k is not None
-    examined = ExaminedPair.of(result, names, pair.correlation)
+    value = HostPair.of_ranks(result, *names).value if is_kb else pair.correlation
+    examined = ExaminedPair.of(result, names, value)
     picture = unused_path(folder / "pair.png")
     kernels: Any = None
     drawn = ""

@@ -108,8 +108,8 @@ def independence_test(
     where T' is the statistic T of independent variables, whose law depends on the number of rows
     alone, and was simulated.  Only ranks count: outliers do not matter, and an increasing
     transformation of a variable changes nothing.  Where ties or large weights leave no functions
-    that follow the law, or with fewer than 20 rows, b is permuted; two variables of two values have
-    the exact law of their table.
+    that follow the law, or with fewer than 20 rows of numbers, b is permuted; two variables of two
+    values have the exact law of their table.
 
     With ``given`` the hypothesis is that a and b are independent given c: products of residuals of
     functions of a and of b, given functions of c, are compared with their standard errors.  A
@@ -198,8 +198,17 @@ def independence_test(
     if order is not None or groups is not None:
         design = RowDesign.of(len(x), order, groups)
         if groups is not None and any(map(design.is_constant, (x, y))):
-            of_groups = (design.of_groups(x), design.of_groups(y))
-            test = independence_test(*of_groups, permutations=permutations, key=key)
+            of_levels = zip((x, y), is_level, strict=True)
+            if any(of and not design.is_constant(codes) for codes, of in of_levels):
+                raise ValueError(
+                    "a category that varies within groups has no value for a group, as the other"
+                    " variable has: give indicators of its levels, as numbers."
+                )
+            one, other = design.of_groups(x), design.of_groups(y)
+            if any(is_level):
+                test = test_levels((one, other), is_level, None, permutations, key)
+            else:
+                test = independence_test(one, other, permutations=permutations, key=key)
             return dataclasses.replace(test, source="between")
         lags = as_lags(0 if lags is None else lags, len(x))
         draws = DRAWS if permutations is None else permutations
@@ -411,14 +420,14 @@ class ColumnTests:
 
     def test(self, x: int, y: int, given: tuple[int, ...]) -> IndependenceTest:
         """Return the test of two columns by position; ``given`` is in order."""
-        if effective_row_count(self._rows, self._weights) < LEAST_GIVEN_ROWS:
-            return OF_MISSING
         given = tuple(i for i in given if len(self._variable(i).functions))
         sides = [self._variable(i) for i in (x, y)]
         if not all(len(side.functions) for side in sides):
             return OF_CONSTANT
         if not given:
             return self._independence(x, y)
+        if effective_row_count(self._rows, self._weights) < LEAST_GIVEN_ROWS:
+            return OF_MISSING
         if any(self._is_explained(column, given) for column in (x, y)):
             return OF_EXPLAINED
         a, b = (self._residuals(column, given) for column in (x, y))

@@ -88,7 +88,7 @@ def test_by_orders(
         if far - near > 1e-3:
             slope = min(1.0, math.log(TAIL_RANKS[1] / TAIL_RANKS[0]) / (far - near))
             log_p = math.log(TAIL_RANKS[0] / len(null)) + slope * (first - near)
-            return math.exp(max(log_p, rarest, math.log(SMALLEST_OF_TAIL))), "tail"
+            return max(math.exp(max(log_p, rarest)), SMALLEST_OF_TAIL), "tail"
     return (1 + count) / (1 + len(null)), "permutation"
 
 

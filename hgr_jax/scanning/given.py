@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import dataclasses
 import functools
+import math
 from collections.abc import Iterator, Sequence
 
 import numpy as np
@@ -30,10 +31,13 @@ from hgr_jax.core.host.linalg import (
     top_singular_values,
 )
 from hgr_jax.core.host.polynomials import centred_indicators, fit_pair, polynomials_at
-from hgr_jax.core.monomials import check_monomials, products_of_functions
+from hgr_jax.core.monomials import MAX_MONOMIALS, check_monomials, products_of_functions
 from hgr_jax.core.ranks import OF_BOTH, rank_functions
 from hgr_jax.inference.independence import ColumnTests, kept_columns
 from hgr_jax.scanning.features import Estimates, Features, Kernels, within_range
+
+ROWS_PER_FUNCTION = 10
+"""Number of rows for each function of given columns, of which HGR needs no degree."""
 
 
 @dataclasses.dataclass(frozen=True)
@@ -52,7 +56,15 @@ class GivenColumns:
         """Replace numbers by their ranks."""
         # A column that is a function of one given column is then explained.
         degree = max(self.degree, OF_BOTH) if self.features.n_numeric == 1 else self.degree
-        return GivenColumns(self.features.ranked(), degree, self.names, is_ranked=True)
+        return GivenColumns(self.features.ranked(), degree, self.names, is_ranked=True).lowered()
+
+    def lowered(self) -> GivenColumns:
+        """Lower the degree until there are ten rows for each function, or to 1."""
+        numbers, degree = self.features.n_numeric, self.degree
+        most = min(MAX_MONOMIALS, self.features.rows // ROWS_PER_FUNCTION)
+        while degree > 1 and math.comb(numbers + degree, degree) - 1 > most:
+            degree -= 1
+        return dataclasses.replace(self, degree=degree)
 
     def functions(self) -> NDArray[np.float64]:
         """Return 1 and orthonormal functions, ``(1 + r, n)``, 0 in rows that are dropped.

@@ -43,7 +43,8 @@ class MemoryTable:
         scaled = request.measure.function is None
         self.features = as_features(columns, request.row_weights, scaled=scaled)
         if given is not None:
-            self.features = dataclasses.replace(self.features, conditioning=given.functions())
+            of = given.lowered() if self.kernels.ranked else given
+            self.features = dataclasses.replace(self.features, conditioning=of.functions())
 
     @functools.cached_property
     def in_ranks(self) -> Features:
