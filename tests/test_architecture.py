@@ -42,7 +42,7 @@ MAX_PARAMETERS = 8
 
 BUDGETS = {
     "core": 7_304,
-    "measures": 2_884,
+    "measures": 2_888,
     "inference": 4_192,
     "tables": 5_311,
     "scanning": 7_771,

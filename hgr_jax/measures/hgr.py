@@ -360,9 +360,10 @@ def _estimate_traced(
     """Return the average of the blocks of the look that decides."""
     most = int(largest_size(np.float64(len(shares))))
     limit = largest_size(rows).astype(jnp.int32)  # with weights there are fewer rows
-    moments = _CrossMoments.of((one, other), shares, rows, most, limit)
-    m, available = moments.matrix, moments.available
-    inside = [np.arange(most, dtype=np.int32) < count for count in moments.in_first]
+    few = min(most, OF_ONE)
+    moments = _CrossMoments.of((one, other), shares, rows, few, limit)
+    m = moments.matrix
+    inside = [np.arange(few, dtype=np.int32) < count for count in moments.in_first]
     first = jnp.where(inside[0][:, None] & inside[1][None, :], m, 0)
 
     def sizes_in(blocks: Blocks, counts: _Two) -> _Two:
@@ -380,19 +381,22 @@ def _estimate_traced(
         alike |= _is_alike(ordered.order, g, explaining, moments.in_first[side], rows)
 
     def last_look() -> Array:
-        blocks = Blocks.all(most)
-        parts = [(top_squares(m, blocks), *sizes_in(blocks, available))]
+        wide = moments
+        if most > few:  # they take most of the time, and are seldom needed
+            wide = _CrossMoments.of((one, other), shares, rows, most, limit)
+        blocks, available = Blocks.all(most), wide.available
+        parts = [(top_squares(wide.matrix, blocks), *sizes_in(blocks, available))]
         for side, (ordered, g) in enumerate(sides if with_long else ()):
             found, cosines = _long_squares(ordered, g * shares[None], available[side], rows)
-            few = np.tile(np.arange(1, THIN + 1, dtype=np.int32), len(cosines) // THIN)
-            count = jnp.minimum(few, _reliable(g, shares, rows))
+            thin = np.tile(np.arange(1, THIN + 1, dtype=np.int32), len(cosines) // THIN)
+            count = jnp.minimum(thin, _reliable(g, shares, rows))
             sizes = (cosines, count) if side == 0 else (count, cosines)
             parts.append((found, *sizes))
         every, h, k = (jnp.concatenate(each) for each in zip(*parts, strict=True))
         return jnp.asarray(average_of_blocks(every, h, k, rows).value)
 
     def second_look() -> Array:
-        value, is_large = look_at(Blocks.all(min(most, OF_ONE)), 1)
+        value, is_large = look_at(Blocks.all(few), 1)
         return lax.cond(alike | is_large, last_look, lambda: value)
 
     value, is_small = look_at(Blocks.first(most), 0)
