@@ -235,8 +235,8 @@ def dowhy_test(X: Any, Y: Any, Z: Any = None) -> float:  # noqa: N803
       The p-value.
 
     Raises:
-      TypeError, ValueError: as `hgr_jax.independence_test` does, and for missing numbers or fewer
-        than 10 rows.
+      TypeError, ValueError: as `hgr_jax.independence_test` does, and for missing numbers or, given
+        Z, fewer than 10 rows.
 
     Source: Eulig et al., "Toward falsifying causal graphs using a permutation-based test" (2023);
     the test: see `hgr_jax.independence_test`.

@@ -278,12 +278,12 @@ def _scores_of_tables(
 
     They take the time of their cells, and not that of the rows.
     """
-    from scipy import stats  # loads slowly
-
     sides = [np.unique(x, return_index=True, return_counts=True)[1:] for x in columns]
     cells, rows = math.prod(len(counts) for _, counts in sides), len(columns[0])
     if cells * math.log(rows) > rows:  # SciPy would take the time of the rows too
         return None
+    from scipy import stats  # loads slowly
+
     f, g = (z[:, first] for z, (first, _) in zip(functions, sides, strict=True))
     table = stats.random_table(sides[0][1], sides[1][1])
 
