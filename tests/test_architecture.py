@@ -43,9 +43,9 @@ MAX_PARAMETERS = 8
 BUDGETS = {
     "core": 7_304,
     "measures": 2_888,
-    "inference": 4_192,
+    "inference": 4_188,
     "tables": 5_311,
-    "scanning": 7_771,
+    "scanning": 7_769,
     "cli": 1_336,
     "fairness": 3_697,
     "datasets": 197,

@@ -49,7 +49,6 @@ from hgr_jax.inference.dependent_rows import (
 )
 from hgr_jax.inference.level_tests import functions_of_column, test_levels, test_levels_by_orders
 from hgr_jax.inference.orders import (
-    FixedSide,
     fixed_and_moved,
     most_draws,
     orders_at,
@@ -236,15 +235,13 @@ def _test_of_orders(
     """Test two numbers by orders of the rows of the second."""
     f, g = (side.functions() for side in sides)
     rows, count = effective_row_count(f.shape[1], weights), f.shape[1]
-    if weights is None:
-        fixed, moved, turned = fixed_and_moved([side.codes for side in sides], (f, g))
-    else:
+    if weights is not None:
         # Ranks without weights, as the ranks of b must not change when its rows are permuted.
         f, g = (
             RankedColumn.of_values(z).functions()[: len(old)]
             for z, old in zip(columns, (f, g), strict=True)
         )
-        fixed, moved, turned = FixedSide.of_weighted(f, weights), g, False
+    fixed, moved, turned = fixed_and_moved([side.codes for side in sides], (f, g), weights)
 
     def combined_in(orders: Integers) -> Combined:
         parts = fixed.parts_of(orders, len(moved))

@@ -32,7 +32,6 @@ from hgr_jax.inference.level_tables import (
 )
 from hgr_jax.inference.orders import (
     COUNTED_ROWS,
-    FixedSide,
     draws_at,
     fixed_and_moved,
     most_draws,
@@ -145,8 +144,8 @@ class LevelPairs:
         of_two = few & self.has_tables & (values == 2).all(axis=0)
         of_tables = few & self.has_tables & ~close & ~likely & ~of_two
         right = of_categories | close | np.isinf(of_roy)
-        corrections = tail_corrections(moments, rows, np.where(right, 0, of_roy))
-        log_p = np.minimum(of_roy + np.where(right, 0, corrections), 0)
+        corrections = tail_corrections(moments, rows, np.where(right, 0, of_roy))  # 0 of log p = 0
+        log_p = np.minimum(of_roy + corrections, 0)
         for i in np.flatnonzero(of_categories & ~close & (of_roy <= np.log(MAX_OF_TAIL))).tolist():
             one, other = (_rounded_counts(side[i], rows[i]) for side in self.counts)
             tail = log_tail_of_merged_levels((one, other), self.statistic[i])
@@ -235,10 +234,7 @@ def test_levels_by_orders(
     rows, degrees = effective_row_count(count, weights), (len(f), len(g))
     if not all(degrees):
         return OF_CONSTANT
-    if weights is None:
-        fixed, moved, _ = fixed_and_moved(columns, (f, g))
-    else:
-        fixed, moved = FixedSide.of_weighted(f, weights), g
+    fixed, moved, _ = fixed_and_moved(columns, (f, g), weights)
     of_values, of_rows = fixed.functions[:, fixed.first], np.ascontiguousarray(moved.T)
 
     def values_in(orders: Integers) -> Floats:

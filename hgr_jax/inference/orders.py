@@ -115,11 +115,11 @@ def orders_at(rows: int, seed: tuple[int, ...], place: int, most: int = DRAWS_AT
     At most ``most``, and as many as fit in memory.  The last ones are kept for other pairs.
     """
     if rows <= COUNTED_ROWS:
-        return np.array([*itertools.permutations(range(rows))])
-    count = draws_at(place, min(DRAWS_AT_ONCE, RANKS_DRAWN // rows, most))
-    generator = np.random.default_rng([*seed, place])
-    plain = np.broadcast_to(np.arange(rows, dtype=np.int32), (count, rows))
-    orders = generator.permuted(plain, axis=1)
+        orders = np.array([*itertools.permutations(range(rows))])
+    else:
+        count = draws_at(place, min(DRAWS_AT_ONCE, RANKS_DRAWN // rows, most))
+        plain = np.broadcast_to(np.arange(rows, dtype=np.int32), (count, rows))
+        orders = np.random.default_rng([*seed, place]).permuted(plain, axis=1)
     orders.flags.writeable = False  # other pairs read them too
     return orders
 
@@ -165,12 +165,15 @@ class FixedSide(NamedTuple):
 
 
 def fixed_and_moved(
-    columns: Sequence[np.ndarray], functions: tuple[Floats, Floats]
+    columns: Sequence[np.ndarray], functions: tuple[Floats, Floats], weights: Floats | None
 ) -> tuple[FixedSide, Floats, bool]:
     """Return the side of two that stays, functions of the other, and whether the second stays.
 
-    Few rows move: those of values that are not the commonest one of the side that stays.
+    Few rows move: those of values that are not the commonest one of the side that stays.  With
+    weights, which belong to the rows of the first, that one stays.
     """
+    if weights is not None:
+        return FixedSide.of_weighted(functions[0], weights), functions[1], False
     moved = [z - z.mean(axis=1, keepdims=True) for z in functions]
     cost = [
         len(other) * (len(x) - np.unique(x, return_counts=True)[1].max())

@@ -16,9 +16,7 @@ from numpy.typing import NDArray
 from hgr_jax._arrays import Floats, Integers
 from hgr_jax._threads import in_threads
 from hgr_jax.inference import roys_root
-from hgr_jax.inference.independence import (
-    independence_test,
-)
+from hgr_jax.inference.independence import independence_test
 from hgr_jax.inference.level_tests import LevelPairs, table_of, test_levels_by_orders
 from hgr_jax.inference.orders import seed_of
 from hgr_jax.inference.results import OF_RESIDUALS, IndependenceTest
